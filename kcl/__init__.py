@@ -104,7 +104,8 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 __all__ = list(_HOMES)
 
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and no other
+# A type checker knows the names above, and no other.
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name at its first use."""
@@ -114,6 +115,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and no other
         import importlib
 
         module = importlib.import_module(home)
+        # The module keeps the value, so the next use does not come here.
         value = globals()[name] = module if name == "option" else getattr(module, name)
         return value
 

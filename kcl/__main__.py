@@ -20,7 +20,8 @@ def _command() -> None:
     gc.set_threshold(1_000_000)
     try:
         from kcl import cli
-    except KeyboardInterrupt:  # a running command prints the same
+    except KeyboardInterrupt:
+        # A running command prints the same words.
         raise SystemExit("\nAborted!") from None
     cli.main()
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each of its parts
+# For each argument that is taken apart: (index, name) of each of its parts.
+Packed = dict[str, list[tuple[Any, str]]]
 
 
 class Argument(NamedTuple):
@@ -144,6 +145,7 @@ def _register(name: str, layout: Any) -> None:
     try:
         present = get_or_register_dtype(name)
     except Exception:
+        # The name is not registered yet.
         present = get_or_register_dtype(name, wanted)
     if present != wanted:
         raise ValueError(f"the structure {name!r} is registered with another layout: {present}")

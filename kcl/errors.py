@@ -105,12 +105,12 @@ class PrepareError(KclError):
     """
 
     def __init__(self, total: int, errors: list[tuple[str, Exception]]) -> None:
-        said = [
+        lines = [
             f"{kernel}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             for kernel, error in errors
         ]
         super().__init__(
-            "\n  ".join([f"{len(errors)} of {total} kernels could not be prepared:", *said])
+            "\n  ".join([f"{len(errors)} of {total} kernels could not be prepared:", *lines])
         )
         self.errors = errors
 
@@ -125,9 +125,9 @@ class UnknownInput(KclError):
     """
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, names: Iterable[str]) -> str:
     """Return the known names near a name, as a suggestion in brackets; empty if no name is near."""
     import difflib
 
-    near = " or ".join(map(repr, difflib.get_close_matches(name, known, 2)))
+    near = " or ".join(map(repr, difflib.get_close_matches(name, names, 2)))
     return f" (did you mean {near}?)" if near else ""

@@ -80,13 +80,15 @@ class Kernel:
         self.name = result.name
         self._function = function
         self._parameters = parameters
-        self._sizes = sizes  # those that a call may name: see `kcl.sized`
+        # The sizes that a call may name: see `kcl.sized`.
+        self._sizes = sizes
         self._line = Line(result, function, context)
 
     @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
         self,
-        queue: cl.CommandQueue = None,  # a call without one is refused by name
+        # A call without a queue is refused by name.
+        queue: cl.CommandQueue = None,
         *unnamed: Any,
         allocator: Any = None,
         wait_for: Any = None,
@@ -109,6 +111,8 @@ class Kernel:
             )
         line = self._line
         try:
+            # The short way of a call like the last one. A new queue, and what is no queue, take the
+            # long way.
             hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot
         except (AttributeError, KeyError):
             hot = None
@@ -127,6 +131,7 @@ class Kernel:
             refused = self._refused(error, arguments, queue)
             if refused is None:
                 raise
+        # Outside of the handler, so that the error has not kcl's own steps for its context.
         raise refused
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
@@ -152,7 +157,7 @@ class Kernel:
 
         with self._lead() as lead:
             ready = self._line.code(queue, CallValues(arguments), lead)
-            given, arguments = arguments, self._taken(arguments, is_new=True)
+            example, arguments = arguments, self._taken(arguments, is_new=True)
             arrays = [
                 argument.name
                 for argument in ready.code.invoker.arguments
@@ -165,10 +170,15 @@ class Kernel:
             launcher = self._line.bound(queue, ready, lead)
             launcher.note_launch(arguments)
             launch = replay.bind(
-                launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
+                launcher,
+                queue,
+                arguments,
+                lambda error, values: self._refused(error, values, queue),
             )
             return (
-                launch if len(arguments) == len(given) else lambda **one: launch(**self._taken(one))
+                launch
+                if len(arguments) == len(example)
+                else lambda **values: launch(**self._taken(values))
             )
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -232,12 +242,12 @@ class Kernel:
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
-        generate, given = self._line.generate, CallValues(arguments)
+        generate, call = self._line.generate, CallValues(arguments)
         present = ports.at("present")
-        said = present.lines(
-            self.name, generate, given, lambda: bindings_of(context_or_queue).build
+        lines = present.lines(
+            self.name, generate, call, lambda: bindings_of(context_or_queue).build
         )
-        return "\n".join(said)
+        return "\n".join(lines)
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -250,7 +260,8 @@ class Kernel:
         """
         return self._line.generate.is_stored()
 
-    if not TYPE_CHECKING:  # a type checker finds a misspelt name
+    # A type checker finds a misspelt name.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Say what stands in the place of a method of loopy's, or of a Source's."""
@@ -322,14 +333,14 @@ class Kernel:
         from kcl.launch import refusals
 
         refusals.refuse_asked(self.name, values)
-        found = self._line.code(holder, CallValues(values), lead)
+        ready = self._line.code(holder, CallValues(values), lead)
         values = self._taken(values, is_new=True)
         if not self._line.packed:
-            invoker = found.code.invoker
+            invoker = ready.code.invoker
             refusals.refuse_unlike(
                 self.name, values, invoker.arguments, invoker.front_end == "opencl"
             )
-        return found
+        return ready
 
     @property
     def _arguments(self) -> tuple[Argument, ...]:
@@ -343,11 +354,11 @@ class Kernel:
 
         If the code is new, raises RecipeError for sizes that it cannot have.
         """
-        found = self._arguments if self._sizes is not None else ()
-        if not found:
+        declared = self._arguments if self._sizes is not None else ()
+        if not declared:
             return arguments  # type: ignore[no-any-return]
-        known = [*self._line.packed, *(one.name for one in found)]
-        return self._sizes.taken(self._function, known, arguments, is_new)  # type: ignore[no-any-return]
+        names = [*self._line.packed, *(argument.name for argument in declared)]
+        return self._sizes.taken(self._function, names, arguments, is_new)  # type: ignore[no-any-return]
 
     def _refused(
         self, error: Exception, arguments: Mapping[str, Any], queue: Any
@@ -356,23 +367,26 @@ class Kernel:
         from kcl.launch import refusals
 
         if isinstance(error, CacheMiss):
-            return error.with_traceback(None)  # the user's frames are added, and not kcl's
+            # The user's frames are added, and not kcl's.
+            return error.with_traceback(None)
         arguments = self._taken(arguments)
-        base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
-        known = self._arguments
-        is_source = found is not None and found.code.invoker.front_end == "opencl"
+        base, ready_code = self._line.generate.base, next(iter(self._line.ready.values()), None)
+        is_source = ready_code is not None and ready_code.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
-        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
-        said = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
-        instead: Exception | None = None  # of the class that the front end raises
+        call = refusals.FailedCall(
+            self.name, arguments, error, self._arguments, packed, is_source, queue
+        )
+        fault = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
+        # An error of the class that the front end raises.
+        instead: Exception | None = None
         if isinstance(error, MissingArguments):
             instead = self._missing(error.names)
         elif base is not None and base.names and not is_source and not isinstance(error, KclError):
             instead = refusals.unknown_open(call)
-        elif said and is_source and not isinstance(error, (OverflowError, cl.Error)):
-            instead = TypeError(said)
-        if said or instead is not None:
-            return refusals.worded(instead or error, said) if said else instead
+        elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
+            instead = TypeError(fault)
+        if fault or instead is not None:
+            return refusals.worded(instead or error, fault) if fault else instead
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
             texts = [ready.code.text.source for ready in self._line.ready.values()]
             return refusals.not_built(

@@ -1,7 +1,7 @@
 """The line of one Kernel: a call's arguments become code, then a program, then a launcher, and each is made once.
 
     with Lead(kernel) as lead:                      # this thread, and the threads that wait for its results
-        ready = line.code(queue, given, lead)       # stage 1: the generator layer
+        ready = line.code(queue, call, lead)        # stage 1: the generator layer
         launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
 Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`) and live as
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from kcl.cache.lead import Lead
     from kcl.generate.protocol import Result
 
+# The attribute of the user's queue or context that holds its bindings.
 _ATTRIBUTE = "_kcl_bindings"
-_numbers = itertools.count()  # of lines
-KEPT = 48  # codes that no Kernel uses any more
+# The numbers of lines.
+_numbers = itertools.count()
+# The number of codes that are kept though no Kernel uses them any more.
+KEPT = 48
 
 
 class Bindings:
@@ -53,7 +56,7 @@ class Bindings:
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
-class State:
+class AllBindings:
     """All bindings. The epoch is another object after each change of the place of kcl's files.
 
     `users` are the lines of living Kernels that asked for the launcher of a code, by its digest, the last one at the
@@ -74,7 +77,7 @@ class State:
             bindings.launchers.clear()
 
 
-_state = process.own(State)
+_state = process.own(AllBindings)
 
 
 class Line:
@@ -120,7 +123,8 @@ class Line:
         self._lock = threading.RLock()
 
     def __del__(self) -> None:
-        self._all.has_unused = True  # one step: it comes at any point of any thread
+        # One step, and no lock: this comes at any point of any thread.
+        self._all.has_unused = True
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
@@ -131,7 +135,7 @@ class Line:
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
 
     def code(
-        self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead
+        self, holder: cl.Context | cl.CommandQueue, call: CallValues, lead: Lead
     ) -> LaunchableCode:
         """Return code that is ready to launch: known here, from the generator layer or made now.
 
@@ -141,18 +145,18 @@ class Line:
         if self._epoch is not _state().epoch:
             self._forget()
         if self.open is not None:
-            known = self.ready.get(self.generate.choice(given.values))
-            if known is not None:
-                return known
+            earlier = self.ready.get(self.generate.choice(call.values))
+            if earlier is not None:
+                return earlier
         try:
-            found = self._obtained(given, lead, build)
+            ready = self._obtained(call, lead, build)
         except Exception as error:
             from kcl.launch import refusals
 
             refusals.noted(error, lead.described(), self._function)
             raise
-        self._keep(found)
-        return found
+        self._keep(ready)
+        return ready
 
     def bound(
         self,
@@ -168,10 +172,11 @@ class Line:
         launcher = bindings.launchers.get((digest, get_ident()))
         if launcher is None:
             build, text = bindings.build, ready.code.text
-            found = build.program(BuildRequest(text), build.digest(text, ready.headers), lead)
+            program = build.program(BuildRequest(text), build.digest(text, ready.headers), lead)
             if ready.headers.endswith(self._token):
-                self._own.add(found)  # its values live as long as this Kernel
-            launcher = found.launcher(ready, bindings.own)
+                # The values of the program live as long as this Kernel.
+                self._own.add(program)
+            launcher = program.launcher(ready, bindings.own)
             bindings.launchers[digest, get_ident()] = launcher
         users = _state().users.pop(digest, None) or weakref.WeakSet()
         users.add(self)
@@ -185,10 +190,10 @@ class Line:
         Each executor has the variables that outlive a launch for itself.
         """
         ready = tuple(self.ready.values()) if self.context == handle_of(holder) else ()
-        return bool(ready) and not any(one.headers.endswith(self._token) for one in ready)
+        return bool(ready) and not any(code.headers.endswith(self._token) for code in ready)
 
-    def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
-        ready: LaunchableCode = obtain(self.generate, given, lead)
+    def _obtained(self, call: CallValues, lead: Lead, build: Build) -> LaunchableCode:
+        ready: LaunchableCode = obtain(self.generate, call, lead)
         if ready.code.invoker.shown:
             show(ready.code)
         if ready.code.invoker.warned:
@@ -199,16 +204,19 @@ class Line:
         executor = f" {self.context}" if self.context else ""
         return ready._replace(digest=ready.digest + headers + executor, headers=headers)
 
-    def _keep(self, found: LaunchableCode) -> None:
+    def _keep(self, ready: LaunchableCode) -> None:
         opened = self.generate.base
-        if opened is None:  # another thread found the generators changed: the next call looks again
+        # Another thread found the generators changed: the next call looks again.
+        if opened is None:
             return
         with self._lock:
+            # In this order, as calls read without the lock: the code is there before what leads to
+            # it.
             self.packed = opened.packed
-            self.ready[found.choice] = found
+            self.ready[ready.choice] = ready
             self.open = opened.names
             if not opened.packed:
-                self.sole = found.digest
+                self.sole = ready.digest
 
     def _forget(self) -> None:
         """Forget the code: its look-up used the former place of kcl's files."""
@@ -223,14 +231,16 @@ def _release_unused() -> None:
     if not state.has_unused:
         return
     try:
-        holders = [one.launchers for one in state.bindings]
-    except RuntimeError:  # a thread has added a queue meanwhile: the next launcher will do
+        holders = [bindings.launchers for bindings in state.bindings]
+    except RuntimeError:
+        # A thread has added a queue meanwhile: the next launcher will do this.
         return
     state.has_unused = False
     unused = [digest for digest, users in [*state.users.items()] if not users]
     for digest in unused[: max(len(unused) - KEPT, 0)]:
         state.users.pop(digest, None)
         for launchers in holders:
+            # A copy, since another thread may bind a launcher meanwhile.
             for place in [place for place in list(launchers) if place[0] == digest]:
                 launchers.pop(place, None)
 
@@ -243,7 +253,7 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         is_queue = isinstance(holder, cl.CommandQueue)
         device = holder.device if is_queue else build.devices[0][0]
         device = _state().devices.setdefault(device, device)
-        # one step: another thread may be faster
+        # One step: another thread may be faster.
         bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build, device))
         _state().bindings.add(bindings)
     elif not is_current(bindings.build):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from loopy import *  # noqa: F403
 
 
-__kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
+# Code that uses this module uses loopy.
+__kcl_lazy_module__ = "loopy"
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()
 note_outside()

@@ -83,6 +83,8 @@ class Recipe(Generic[P, K]):
 
     def _begin(self) -> None:
         events.listen()
+        # Below decorators too: their module and the user's own may both import a front end's
+        # library.
         for function in (self.function, below(self.function)):
             frontends.recipe_in(function.__globals__, is_recorded=not self.declared.pure)
 
@@ -92,6 +94,7 @@ class Recipe(Generic[P, K]):
         Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
         device takes that, or a context.
         """
+        # This imports pyopencl, which a recipe that is only declared does not need.
         from kcl import handle
 
         if self.sizes:
@@ -128,7 +131,8 @@ class Recipe(Generic[P, K]):
         """Bind a recipe that is a method to its object, which is then its first parameter."""
         return self if instance is None else MethodType(self, instance)
 
-    if not TYPE_CHECKING:  # a type checker finds a misspelt name
+    # A type checker finds a misspelt name.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             """Say where an attribute is that a kernel has, or a unit of loopy."""
@@ -216,17 +220,17 @@ def kernel(
     return decorate(function) if function else decorate
 
 
-def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space: Any) -> Sizes:
+def _sizes_of(function: FunctionType, declared: Declarations, sizes: Any, space: Any) -> Sizes:
     """Return the sizes of a recipe; with a space they need not be parameters."""
     from kcl import sized
 
     parameters = tuple(inspect.signature(function).parameters)
-    found = sized.declared(given, parameters, others=space is not None)
-    if declared.pure and not set(parameters).isdisjoint(found.texts):
+    result = sized.declared(sizes, parameters, others=space is not None)
+    if declared.pure and not set(parameters).isdisjoint(result.texts):
         raise TypeError(
             "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"
         )
-    return found
+    return result
 
 
 class _LazyModule(ModuleType):
@@ -278,14 +282,14 @@ def _refusal(
     function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
 ) -> TypeError:
     """Return an error that lists a recipe's parameters; a queue among the arguments is meant for the kernel."""
-    name, known = function.__name__, list(inspect.signature(function).parameters)
+    name, names = function.__name__, list(inspect.signature(function).parameters)
     if _has_queue((*args, *kwargs.values())):
         return _called_as_kernel(name)
-    takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
-    unknown = next((given for given in kwargs if given not in known), None)
+    takes = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
+    unknown = next((keyword for keyword in kwargs if keyword not in names), None)
     if unknown is not None:
         return TypeError(
-            f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}"
+            f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, names)}; {takes}"
         )
     return TypeError(f"recipe {name!r}: {error}; {takes}")
 
@@ -307,7 +311,7 @@ _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 
 def _copied(value: Any) -> Any:
-    # a plain object marks a missing argument
+    # A plain object marks a missing argument, by its identity.
     if isinstance(value, _IMMUTABLE) or type(value) is object:
         return value
     try:

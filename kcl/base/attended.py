@@ -23,12 +23,14 @@ class Finder:
     def __init__(self, attends: Callable[[str], object], change: Callable[[Any], None]) -> None:
         self._attends = attends
         self._change = change
-        # thread and module: this finder asks all finders, and one of those may be like it
+        # The searches under way, by thread and module: this finder asks all finders, and one of
+        # those may be like it.
         self._finding: set[tuple[int, str]] = set()
 
     def install(self) -> None:
         """Attend to imports from now on."""
         if self not in sys.meta_path:
+            # At the head: a finder before it would answer first.
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
@@ -45,19 +47,19 @@ class Finder:
         specs = (find(fullname, path, target) for find in finders if find is not None)
         self._finding.add(search)
         try:
-            found: Any = next((spec for spec in specs if spec is not None), None)
+            spec: Any = next((other for other in specs if other is not None), None)
         finally:
             self._finding.discard(search)
-        if found is not None and hasattr(found.loader, "exec_module"):
-            self._change(found)
-        return found
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            self._change(spec)
+        return spec
 
 
 def runner(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
     """Return a finder that lets `run` run modules: it gets the module and its own loader, and calls its `exec_module`."""
 
-    def change(found: Any) -> None:
-        found.loader = _Loader(found.loader, run)
+    def change(spec: Any) -> None:
+        spec.loader = _Loader(spec.loader, run)
 
     return Finder(attends, change)
 
@@ -77,7 +79,8 @@ class Listener(Finder):
     ) -> None:
         super().__init__(group, self._change_class)
         self._group, self._ended, self._begins = group, ended, begins
-        # addresses of specifications, and names, by group
+        # Both by group: the addresses of specifications, and the names that wait for the group's
+        # end.
         self._under_way = defaultdict[str, set[int]](set)
         self._waiting = defaultdict[str, list[str]](list)
 
@@ -85,24 +88,24 @@ class Listener(Finder):
         """Return True if an import is under way."""
         return any(self._under_way.values())
 
-    def _change_class(self, found: Any) -> None:
-        if type(found) is ModuleSpec:
-            vars(found)["_kcl_listener"] = self
-            found.__class__ = _Specification
+    def _change_class(self, spec: Any) -> None:
+        if type(spec) is ModuleSpec:
+            vars(spec)["_kcl_listener"] = self
+            spec.__class__ = _Specification
 
-    def tell(self, found: ModuleSpec, begins: bool) -> None:
+    def tell(self, spec: ModuleSpec, begins: bool) -> None:
         """Hear that the import of a module begins or ends."""
-        group = self._group(found.name)
+        group = self._group(spec.name)
         under_way = self._under_way[group]
         if begins:
             if not under_way:
                 self._begins()
-            under_way.add(id(found))
+            under_way.add(id(spec))
             return
-        under_way.discard(id(found))
+        under_way.discard(id(spec))
         waiting, names = self._waiting[group], list[str]()
-        waiting.append(found.name)
-        # one by one: another thread may end an import of the group now
+        waiting.append(spec.name)
+        # One by one: another thread may end an import of the group now, and takes the rest.
         with suppress(IndexError):
             while not under_way:
                 names.append(waiting.pop(0))
@@ -113,6 +116,8 @@ class Listener(Finder):
 class _Specification(ModuleSpec):
     """A specification in which Python notes that the import of its module begins, and that it ended."""
 
+    # Python sets this private attribute to True before it executes a module, and to False
+    # afterwards.
     @property
     def _initializing(self) -> bool:
         return bool(vars(self).get("_initializing"))
@@ -123,6 +128,7 @@ class _Specification(ModuleSpec):
         listener: Listener = vars(self)["_kcl_listener"]
         if not begins:
             del vars(self)["_kcl_listener"]
+            # From here on the specification is a plain one: a reload is not heard.
             self.__class__ = ModuleSpec  # type: ignore[assignment]
         listener.tell(self, begins)
 
@@ -139,6 +145,7 @@ class _Loader:
 
     def exec_module(self, module: Any) -> None:
         """Let `run` run the module with its own loader."""
+        # Before the code runs, which may ask for the loader of its module.
         for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._kcl_own)

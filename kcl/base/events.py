@@ -58,7 +58,8 @@ class MissNote(NamedTuple):
 
     time: float
     event: Event
-    key: Any  # kcl.cache.key.Key, or None
+    # A `kcl.cache.key.Key` or None; the cache lies above this module.
+    key: Any
     texts: Mapping[str, bytes] = {}
     parameters: Mapping[str, str] | None = None
 
@@ -81,12 +82,14 @@ Use = tuple[int, float, float, float]
 Hook = Callable[[Event], object]
 
 _PLACES = 10_000
-TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
-OTHERS = "(others)"  # stands for the names beyond the bound
+# The most bytes that the texts of all misses of a process take.
+TEXTS = 1 << 20
+# Stands for the names beyond the bound.
+OTHERS = "(others)"
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
 
 
-class State:
+class EventLog:
     """The hooks of a cache, its counters, and the notes for its journal."""
 
     def __init__(self) -> None:
@@ -97,10 +100,13 @@ class State:
         self.uses: dict[str, Use] = {}
         self.asked: dict[str, Consumer] = {}
         self.noted: deque[MissNote] = deque(maxlen=1024)
-        self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
+        # The counters at the last reset.
+        self.before: dict[str, dict[str, float]] = {}
         self.is_heard = False
-        self.spared: set[str] = set()  # the digests of entries that count as saved, or were made
-        self.made: dict[str, float] = {}  # question and place that needed loopy -> count
+        # The digests of entries that count as saved, or were made.
+        self.spared: set[str] = set()
+        # The count of each question, with its place, that needed loopy.
+        self.made: dict[str, float] = {}
 
     def after_fork(self) -> None:
         """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
@@ -130,8 +136,8 @@ class State:
 
     def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
         """Return the texts of a key that has none yet, if there is room for them."""
-        held = [text for noted in self.noted for text in noted.texts.values()]
-        has_room = sum(map(len, (*held, *texts.values()))) <= TEXTS
+        noted_texts = [text for noted in self.noted for text in noted.texts.values()]
+        has_room = sum(map(len, (*noted_texts, *texts.values()))) <= TEXTS
         return (
             {}
             if not has_room or any(noted.texts and noted.key == key for noted in self.noted)
@@ -144,7 +150,7 @@ class State:
         self.noted.clear()
 
 
-_state = process.own(State)
+_state = process.own(EventLog)
 
 
 @functools.cache
@@ -160,8 +166,8 @@ def listen() -> None:
     state = _state()
     if not state.is_heard:
         state.is_heard = True
-        asked = settings.read()
-        if asked.report or asked.report_file:
+        options = settings.read()
+        if options.report or options.report_file:
             ports.at("report").ending()
 
 
@@ -210,7 +216,8 @@ def emit(
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             _count(row, event)
         for digest in entries:
-            uses = state.uses  # a signal handler may take the collection
+            # A signal handler may take the collection, and leaves new dictionaries here.
+            uses = state.uses
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, (0, 0.0, 0.0, 0.0))
                 if not count and asking is not None:
@@ -223,9 +230,11 @@ def emit(
     if is_first:
         try:
             ports.at("report").keep_journal()
-        except ImportError:  # an application has left the tools out
+        except ImportError:
+            # An application has left the tools out.
             logger().exception("this process keeps no statistics")
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
+    # A copy, and without the lock: a hook may remove itself, and may take its time.
     for hook in tuple(state.hooks):
         try:
             hook(event)
@@ -261,13 +270,13 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     with state.lock:
         now = state.total()
         pairs = [(name, row, state.before.get(name, {})) for name, row in now.items()]
-        found = {
+        rows = {
             name: {key: row[key] - before.get(key, 0) for key in row} for name, row, before in pairs
         }
-        found["made"] = {question: count for question, count in found["made"].items() if count}
+        rows["made"] = {question: count for question, count in rows["made"].items() if count}
         if reset:
             state.before = now
-        return found
+        return rows
 
 
 def asked() -> bool:
@@ -298,10 +307,10 @@ def forget() -> None:
         state.forget()
 
 
-def counted(found: Iterable[Event]) -> dict[str, dict[str, float]]:
+def counted(events: Iterable[Event]) -> dict[str, dict[str, float]]:
     """Return the counters of some events by layer, with the columns of `stats`."""
     rows = {layer: _empty_row() for layer in settings.LAYERS}
-    for event in found:
+    for event in events:
         _count(rows[event.layer], event)
     return rows
 

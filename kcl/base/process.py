@@ -2,12 +2,12 @@
 
 A module writes a class without parameters and gets a function that returns the one object of that class:
 
-    class State(process.LockedState):
+    class SeenNames(process.LockedState):
         def __init__(self) -> None:
             super().__init__()
             self.seen: dict[str, int] = {}
 
-    _state = process.own(State)  # then _state().seen
+    _state = process.own(SeenNames)  # then _state().seen
 
 `own` is for state of the cache: layers, statistics, settings. `shared` is for state of the process itself: functions of
 other packages that kcl replaced, the locks around those, and facts about installed files. `reset` leaves it alone.
@@ -45,22 +45,26 @@ from typing import IO, Any, TypeVar
 
 try:
     import fcntl
-except ImportError:  # Windows
+except ImportError:
+    # Windows has no `fcntl`.
     HAS_LOCKS = False
 else:
     HAS_LOCKS = True
 
-PROC = "/proc"  # of Linux
+# The folder of Linux about its processes.
+PROC = "/proc"
 
 S = TypeVar("S")
 
-# the time when kcl was imported in this process, or in the process that forked it
+# The time when kcl was imported in this process, or in the process that forked it.
 STARTED = time.time_ns()
 
-BEFORE = frozenset(sys.modules)  # the modules that were imported then
+# The modules that were imported before kcl.
+BEFORE = frozenset(sys.modules)
 
 _states: dict[Callable[[], Any], Any] = {}
-_lasting: set[Callable[[], Any]] = set()  # the classes of the states that `reset` leaves alone
+# The classes of the states that `reset` leaves alone.
+_lasting: set[Callable[[], Any]] = set()
 
 
 class LockedState:
@@ -80,6 +84,9 @@ def began() -> int:
     """Return the time at which this process was started, that of kcl's import where the system does not say it."""
     try:
         with proc("self/stat") as stream:
+            # The program's name, in brackets, may hold blanks and brackets: the fields are counted
+            # from the last one. The start is the twentieth of them, in ticks since the system's
+            # start.
             ticks = int(stream.read().rpartition(b")")[2].split()[19])
         now = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         return min(now + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK"), STARTED)
@@ -112,8 +119,9 @@ def own(kind: Callable[[], S]) -> Callable[[], S]:
     """Return a function that returns the state of a class in this process."""
 
     def state() -> S:
-        found: S | None = _states.get(kind)
-        return _make(kind) if found is None else found
+        # No lock here: `_make` decides between two threads.
+        present: S | None = _states.get(kind)
+        return _make(kind) if present is None else present
 
     return state
 
@@ -126,7 +134,8 @@ def shared(kind: Callable[[], S]) -> Callable[[], S]:
 
 def reset() -> None:
     """Drop the states of the cache, so that each is made again at its next use. Their `at_exit` is not called."""
-    for kind in [*_states]:  # in one step: a thread may make a state
+    # The list is made in one step: a thread may make a state meanwhile.
+    for kind in [*_states]:
         if kind not in _lasting:
             _states.pop(kind, None)
 
@@ -149,14 +158,16 @@ def work_on() -> None:
 def _make(kind: Callable[[], S]) -> S:
     """Return the state of a class, and make it at the first call. Safe in threads and signal handlers."""
     new = kind()
-    found: S = _states.setdefault(kind, new)
-    if found is new and hasattr(new, "at_exit"):
+    # One step: all threads get the state of the first, and only that one ends with the process.
+    state: S = _states.setdefault(kind, new)
+    if state is new and hasattr(new, "at_exit"):
         atexit.register(_end, kind, new)
-    return found
+    return state
 
 
 def _end(kind: Callable[[], Any], state: Any) -> None:
-    if kind in _states and _states[kind] is state:  # neither dropped nor the parent's
+    # A state that was dropped, or that is the parent's, has no end here.
+    if kind in _states and _states[kind] is state:
         state.at_exit()
 
 

@@ -23,6 +23,8 @@ class Trace:
     def __init__(self) -> None:
         self.path = settings.read().trace
         self.spans: list[tuple[str, str, str, int, int, int]] = []
+        # Spans are measured by a clock of unknown origin; this is the origin, in the time of the
+        # day.
         self.began = time.time_ns() - time.perf_counter_ns()
 
     def at_exit(self) -> None:
@@ -57,6 +59,7 @@ def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager
 def write() -> None:
     """Add the spans of this process to the file; warn once where it cannot be written, and raise nothing."""
     trace = _trace()
+    # A second call adds no span again.
     spans, trace.spans = trace.spans, []
     if not spans:
         return

@@ -18,7 +18,8 @@ def append(path: str, began: int, spans: Iterable[tuple[str, str, str, int, int,
     text = ",\n".join([json.dumps(_event(began, span)) for span in spans]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:
-        with suppress(OSError):  # without locks processes that end at once may lose spans
+        # Without locks processes that end at once may lose spans.
+        with suppress(OSError):
             process.lock(descriptor, waits=True)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - len(_END), 0))

@@ -37,10 +37,12 @@ from kcl.errors import DamagedEntry
 
 MAGIC = b"kclentry"
 FORMAT = 2
-HEADER_LIMIT = 1 << 20  # the largest known header has 3 KiB
+# The largest known header has 3 KiB.
+HEADER_LIMIT = 1 << 20
 ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
-PIECES_LIMIT = 64 << 20  # all parts in pieces together: a small entry does not unpack to a huge one
+# All parts in pieces together: a small entry does not unpack to a huge one.
+PIECES_LIMIT = 64 << 20
 _WORTH = 0.5
 _LEAST = 2 << 10
 
@@ -48,7 +50,7 @@ _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
-# of each part its pieces: (bytes in the body, bytes of the part)
+# The pieces of each part: (bytes in the body, bytes of the part).
 Layout = dict[str, list[tuple[int, int]]]
 
 
@@ -61,7 +63,8 @@ class Entry:
         self.key = key
         self.metadata = dict(metadata)
         self.parts = dict(parts)
-        self.ready: Any = None  # what a stage made of it, as long as it is in memory
+        # What a stage made of the entry, as long as the entry is in memory.
+        self.ready: Any = None
 
     def pack(self, in_pieces: bool = True) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.
@@ -90,6 +93,7 @@ class Entry:
         header = blob[FIXED_SIZE:end]
         _check_header_digest(blob, header)
         total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
+        # A view, since a slice would copy the binaries.
         total.update(memoryview(blob)[FIXED_SIZE:])
         if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
             raise DamagedEntry("the digest over the entry does not fit its bytes")
@@ -147,7 +151,8 @@ def key_from(encoded: bytes, expected: Key | None = None) -> Key:
     try:
         parts = tuple(map(tuple, _loads(encoded.decode("utf-8", "surrogatepass"))))
         if expected is not None and parts == expected.parts:
-            return expected  # equal, hence of the right types
+            # It is equal, hence its parts are of the right types.
+            return expected
         if not all(
             len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts
         ):
@@ -193,7 +198,8 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
         if not (isinstance(part.name, str) and isinstance(part.value, str)):
             raise TypeError(f"a key holds texts only: {part!r}")
     document = {"key": entry.key.parts, "metadata": entry.metadata, "parts": described}
-    # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
+    # `ensure_ascii` would write two lone surrogates and the character they encode as the same
+    # escapes. Names are sorted, so that equal entries have equal bytes.
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
@@ -202,8 +208,8 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
 
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
     """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
-    # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
-    # within a text the quotation marks would be escaped
+    # The shape must be exact: a missing, additional or mistyped member raises one of the errors
+    # below. The mark is found in no text, where its quotation marks would be escaped.
     key, _, rest = header.partition(b',"metadata":{')
     try:
         document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
@@ -229,8 +235,8 @@ def _loads(text: str) -> Any:
     return value
 
 
-def _refuse(found: str) -> Any:
-    raise ValueError(f"JSON does not have {found}")
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"JSON does not have {constant}")
 
 
 _scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
@@ -271,15 +277,15 @@ def _read_parts(described: Any) -> Layout:
         if unpacked > PIECES_LIMIT:
             raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
         whole = [min(PIECE, size - start) for start in range(0, size, PIECE)] if pieces else [size]
-        found = pieces[0] if pieces else whole
+        sizes = pieces[0] if pieces else whole
         if (
-            type(found) is not list
-            or len(found) != len(whole)
-            or not set(map(type, found)) <= {int}
+            type(sizes) is not list
+            or len(sizes) != len(whole)
+            or not set(map(type, sizes)) <= {int}
         ):
             raise TypeError(f"not the pieces of {size} bytes in {name!r}")
-        layout[name] = list(zip(found, whole, strict=True))
-        if pieces and not all(0 < one <= most for one, most in layout[name]):
+        layout[name] = list(zip(sizes, whole, strict=True))
+        if pieces and not all(0 < stored <= most for stored, most in layout[name]):
             raise ValueError(f"a piece of {name!r} is larger than what it holds")
     return layout
 
@@ -288,12 +294,12 @@ def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
     """Return the parts of the body that begins at `start`; raises DamagedEntry for a piece that does not unpack."""
     parts = {}
     for name, pieces in layout.items():
-        found = []
+        plain = []
         for stored, whole in pieces:
-            one = blob[start : start + stored]
-            found.append(one if stored == whole else _unpacked(one, whole))
+            piece = blob[start : start + stored]
+            plain.append(piece if stored == whole else _unpacked(piece, whole))
             start += stored
-        parts[name] = b"".join(found)
+        parts[name] = b"".join(plain)
     return parts
 
 
@@ -307,9 +313,9 @@ def _unpacked(piece: bytes, whole: int) -> bytes:
     """Decompress a piece, up to its full length."""
     reader = zlib.decompressobj()
     try:
-        found = reader.decompress(piece, whole)
+        plain = reader.decompress(piece, whole)
     except zlib.error as error:
         raise DamagedEntry(f"a piece of the entry cannot be decompressed: {error}") from error
-    if len(found) != whole or not reader.eof or reader.unused_data:
+    if len(plain) != whole or not reader.eof or reader.unused_data:
         raise DamagedEntry(f"a piece of the entry does not hold the {whole} bytes that it should")
-    return found
+    return plain

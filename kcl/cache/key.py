@@ -18,7 +18,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _WORD = 4
-PLACE = "place of "  # begins the name of a part that only says where the thing behind it comes from
+# Begins the name of a part that only says where the thing behind it comes from.
+PLACE = "place of "
 
 
 class Part(NamedTuple):
@@ -72,19 +73,19 @@ class Key:
         """
         before, after = by_occurrence(self.parts), by_occurrence(other.parts)
         places = [*before, *(place for place in after if place not in before)]
-        found = [
+        differences = [
             Difference(place[0], before.get(place), after.get(place))
             for place in places
             if before.get(place) != after.get(place)
         ]
-        if not found and self != other:
-            found.append(
+        if not differences and self != other:
+            differences.append(
                 Difference(
                     "(order)",
                     *(", ".join(part.name for part in key.parts) for key in (self, other)),
                 )
             )
-        return found
+        return differences
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Key):

@@ -38,10 +38,13 @@ _disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=froze
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _NOTES = 20  # of one layer in the report
 _KEPT = 2000  # entries of one layer in memory
-# only kcl sets this, for the children of a process with a remote; a variable of its own beginning is no setting
+# Only kcl sets this, for the children of a process with a remote. With the underscore it is no
+# setting.
 _FOLDER = "_KCL_FOLDER"
-_FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
-INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
+# The causes that are reported once for all layers.
+_FULL, _FORBIDDEN = "no space", "not permitted"
+# The packages whose code a user cannot mend: a warning names no line of theirs.
+INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})
 
 
 class CacheWarning(UserWarning):
@@ -71,9 +74,10 @@ class Answer(NamedTuple):
 class Memory(dict[str, Answer]):
     """The newest entries by address, as answers; they need not be verified again. Thread-safe."""
 
-    def put(self, address: str, held: Answer) -> None:
+    def put(self, address: str, answer: Answer) -> None:
         """Keep an entry, and drop the oldest ones above a number."""
-        self[address] = held
+        self[address] = answer
+        # A dictionary keeps the order in which entries came. Another thread may drop one first.
         for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
             self.pop(oldest, None)
 
@@ -115,16 +119,17 @@ def folder() -> str:
 def _folder() -> str:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
-    found = os.path.dirname(place)
-    bins = [os.path.join(one, "bin") for one in (sys.prefix, sys.base_prefix)]
+    parent = os.path.dirname(place)
+    bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
     tools = (os.path.dirname(os.__file__), settings.PACKAGE)
     is_tool = (
         not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
-        or found in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
-        or any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in tools)
+        or parent in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
+        or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
     )
+    # The working directory may have been removed.
     with suppress(OSError):
-        return found if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
+        return parent if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
     return os.sep
 
 
@@ -193,19 +198,20 @@ class Layer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used[address] = None
         if self.chosen.remote:
+            # The first call makes the state whose `at_exit` serves the remote.
             _ending()
-        held = self.memory.get(address)
-        if held is not None and held.entry is not None and held.entry.key == key:
-            return held
+        remembered = self.memory.get(address)
+        if remembered is not None and remembered.entry is not None and remembered.entry.key == key:
+            return remembered
         faults: list[Exception] = []
         reads = self._each(
             "read", self.stores, lambda store: self._verified(store, address, key, faults), faults
         )
-        found = next(reads, None)
-        if found is not None:
+        answer = next(reads, None)
+        if answer is not None:
             if self._keeps_read:
-                self.memory.put(address, found)
-            return found
+                self.memory.put(address, answer)
+            return answer
         if faults:
             return Answer(None, "error", str(faults[0]), 0)
         has_site = any(not store.writable for store in self.stores)
@@ -244,11 +250,11 @@ class Layer:
         This is for entries before their first look-up: nothing is set aside.
         """
         self.used[address] = None
-        held = self.memory.get(address)
-        if held is not None:
-            return held.entry
+        remembered = self.memory.get(address)
+        if remembered is not None:
+            return remembered.entry
         blob = next(
-            (found for store in self.stores if (found := store.get(address)) is not None), None
+            (stored for store in self.stores if (stored := store.get(address)) is not None), None
         )
         return None if blob is None else entry_at(address, blob)
 
@@ -272,12 +278,14 @@ class Layer:
         """
         try:
             blob = entry.pack()
-            held = Answer(entry_at(address, blob), "hit", "", len(blob))  # as a store gives it back
+            # Memory has the entry as a store gives it back.
+            answer = Answer(entry_at(address, blob), "hit", "", len(blob))
         except (TypeError, ValueError, DamagedEntry) as error:
             self.fault("pack", error)
             return 0
         self.used[address] = None
-        self.memory.put(address, held)
+        self.memory.put(address, answer)
+        # `_each` yields its results: only the list makes it work.
         list(
             self._each(
                 "write", self._writable()[:1], lambda store: store.put(address, blob), faults
@@ -330,29 +338,33 @@ class Layer:
         faults: list[Exception] | None = None,
     ) -> Iterator[T]:
         """Use stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
+        # A copy: a store that cannot be used leaves the list of the layer.
         for store in list(stores):
             try:
-                found = use(store)
+                result = use(store)
             except _FAULTS as error:
                 if isinstance(error, UnusableDirectory):
                     self.notes.append(f"memory only: {error}" if store.writable else str(error))
                     self.stores.remove(store)
-                if faults is not None and store.writable:  # what a read-only store lacks is a miss
+                # What a read-only store lacks is a miss.
+                if faults is not None and store.writable:
                     faults.append(error)
                 self.fault(action, error)
             else:
-                if found is not None:
-                    yield found
+                if result is not None:
+                    yield result
 
 
 def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
     """Keep a damaged entry for an inspection, beside the newest others; raise nothing. Events name the damage."""
     with suppress(OSError, CacheFault, ValueError):
         trust.make_trusted(folder)
-        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"  # names sort by age
+        # Names sort by age.
+        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
         publish(os.path.join(folder, name + places.DAMAGED), blob[: 64 << 20])
     with suppress(OSError, ValueError):
         ours = [name for name in os.listdir(folder) if name.endswith(places.DAMAGED)]
+        # Nothing is removed through a link.
         for name in sorted(ours)[: 0 if os.path.islink(folder) else -keep]:
             os.unlink(os.path.join(folder, name))
 
@@ -364,14 +376,14 @@ def is_full(error: Exception) -> bool:
 
 def _cause(error: Exception) -> str:
     """Normalise an error message, without numbers, paths and speaker, so that repeats are warned about once."""
-    said, number = str(error), getattr(error, "errno", None)
+    text, number = str(error), getattr(error, "errno", None)
     if number == errno.EPERM:
         return _FORBIDDEN
-    if number in (errno.EROFS, errno.EACCES) or "readonly database" in said:
+    if number in (errno.EROFS, errno.EACCES) or "readonly database" in text:
         return "not allowed"
-    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in said:
+    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text:
         return _FULL
-    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", said)
+    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", text)
     return f"{type(error).__name__}: {words}"
 
 
@@ -397,7 +409,7 @@ def disabled(*layers: str) -> Iterator[None]:
         _disabled.reset(before)
 
 
-class State:
+class WarnedCauses:
     """The causes that kcl has warned about."""
 
     def __init__(self) -> None:
@@ -408,7 +420,7 @@ class State:
         self.warned.clear()
 
 
-_state = process.own(State)
+_state = process.own(WarnedCauses)
 
 
 def warn_once(cause: str, message: str) -> None:
@@ -423,7 +435,8 @@ def warn_once(cause: str, message: str) -> None:
     try:
         warn_the_program(message, CacheWarning)
     except CacheWarning:
-        with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
+        # The stream may be closed, or None.
+        with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"{line_of_the_program()}: CacheWarning: {message}\n")
 
 

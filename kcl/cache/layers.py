@@ -40,7 +40,7 @@ class LayerRow(NamedTuple):
     keeps_read: bool = True
 
 
-class State(process.LockedState):
+class OpenLayers(process.LockedState):
     """The opened layers."""
 
     def __init__(self) -> None:
@@ -53,11 +53,12 @@ class State(process.LockedState):
             self.layers.clear()
 
 
-_state = process.own(State)
+_state = process.own(OpenLayers)
 
 
 def layer(name: str) -> Layer:
     """Return a layer by its name; its switches and its place are read at the first call."""
+    # Without the lock, which `_open` takes: a dictionary is read in one step.
     return _state().layers.get(name) or _open(name)
 
 
@@ -118,7 +119,8 @@ def _open(name: str) -> Layer:
         if name not in state.layers:
             chosen, row = settings.read(), TABLE[name]
             for text in chosen.rejected:
-                if text != chosen.strict_fault:  # each look-up raises that one
+                # Each look-up raises that one.
+                if text != chosen.strict_fault:
                     warn_once(text, text)
             stores = [*row.stores(), *(sites(name) if chosen.site else ())]
             state.layers[name] = Layer(name, row.owners, stores, chosen, row.keeps_read)
@@ -140,8 +142,8 @@ def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
 
     start, end = f"{places.DICTIONARY}{places.GENERATED}", places.DATABASE
     own = [name for name in names if name.startswith(start) and name.endswith(end)]
-    found: list[Files] = [Database(os.path.join(folder, name)) for name in own]
-    return [*found, Directory(places.generated())] if places.GENERATED in names else found
+    databases: list[Files] = [Database(os.path.join(folder, name)) for name in own]
+    return [*databases, Directory(places.generated())] if places.GENERATED in names else databases
 
 
 # By name, in the order of the line.

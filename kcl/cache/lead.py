@@ -42,7 +42,7 @@ STOPPED = ("T", "t")  # states of a process that is stopped
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
-class State:
+class ProcessLeads:
     """The leads of this process by key, the threads within a launch, and the descriptors of its lock files."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class State:
                 os.close(self.descriptors.pop())
 
 
-_state = process.own(State)
+_state = process.own(ProcessLeads)
 
 
 class Lead:
@@ -94,7 +94,8 @@ class Lead:
 
         This thread releases the lead of an earlier stage as soon as it waits, or has the new lead.
         """
-        if not layer.stores:  # others would not see the entry
+        # Without a store the others would not see the entry.
+        if not layer.stores:
             self.release()
             return
         path = os.path.join(places.own(places.FLIGHT), digest)
@@ -105,6 +106,7 @@ class Lead:
         try:
             mine.lock(self._is_nested, self.release)
         except BaseException as error:
+            # Whatever fails, the threads that wait in memory go on.
             mine.release()
             if not isinstance(error, (OSError, CacheFault, ValueError)):
                 raise
@@ -134,10 +136,10 @@ class Lead:
     def _wait(self, key: str) -> bool:
         """Wait until no thread of this process has the lead; return False if the wait is over without that."""
         self.release()
-        held = _state().leads.get(key)
-        if held is None:
+        lead = _state().leads.get(key)
+        if lead is None:
             return True
-        return not self._is_nested and held.thread != get_ident() and held.wait()
+        return not self._is_nested and lead.thread != get_ident() and lead.wait()
 
     def __enter__(self) -> Lead:
         launching, me = _state().launching, get_ident()
@@ -170,7 +172,7 @@ class KeyLead:
         """
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
-        # each process works alone: locks of other nodes may answer late, or never
+        # Each process works alone there: locks of other nodes may answer late, or never.
         if not process.HAS_LOCKS or trust.is_network(folder):
             return
         has_waited = False
@@ -184,6 +186,8 @@ class KeyLead:
                     before_waiting()
                     has_waited = True
                     is_mine = wait(partial(is_locked, descriptor), partial(_worth, descriptor))
+                # A lock on a file that its last holder has removed leads to nothing: others lock a
+                # new file.
                 if is_mine and is_at(self._key, descriptor):
                     sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
@@ -206,10 +210,12 @@ class KeyLead:
             return
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            # The file is removed while it is locked: after that its name may belong to another holder.
             with suppress(OSError):
                 os.unlink(self._key)
+            # A child forked by another library holds the file open too: closing alone would leave it
+            # the lock.
             with suppress(OSError):
-                # a child forked by another library holds the file open too; closing alone would leave it the lock
                 process.unlock(descriptor)
             with suppress(OSError):
                 close_lock(descriptor)
@@ -225,6 +231,7 @@ def state_of(number: str) -> str:
     """Return the letter of a process's state; empty for a process that the system does not know."""
     try:
         with process.proc(f"{int(number)}/stat") as stream:
+            # The program's name, in brackets before the state, may hold brackets itself.
             return str(stream.read().rpartition(b")")[2].split()[0], "ascii")
     except (OSError, IndexError, ValueError):
         return ""
@@ -249,8 +256,8 @@ def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
 
 def _worth(descriptor: int) -> float:
     """Return the seconds that it is worth waiting for the process that holds a lock file."""
-    found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
-    state = state_of(found) if host == os.uname().nodename else ""
+    number, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
+    state = state_of(number) if host == os.uname().nodename else ""
     if state in STOPPED:
         return 0.0
     return LONGEST_SECONDS if state else UNKNOWN_SECONDS

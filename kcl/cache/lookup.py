@@ -165,8 +165,9 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
-    # this thread holds nothing that another one may want
+    # The thread holds nothing here that another one may want.
     lead.take(stage.layer, stage.together(job, look))
+    # The former holder of the lead may have published the entry.
     with stage.guard(job):
         look = _first(stage, job, lead, started)
         if look.outcome == "hit":
@@ -186,10 +187,10 @@ def find(stage: Stage[Job], job: Job) -> Look:
     try:
         slot = next(searching)
         while True:
-            found = stage.layer.look_up(slot.address, slot.key)
-            if found.entry is not None:
-                seen.append((slot, found.entry))
-            slot = searching.send(found)
+            answer = stage.layer.look_up(slot.address, slot.key)
+            if answer.entry is not None:
+                seen.append((slot, answer.entry))
+            slot = searching.send(answer)
     except StopIteration as done:
         look: Look = done.value
     except UnknownInput as error:
@@ -197,7 +198,7 @@ def find(stage: Stage[Job], job: Job) -> Look:
     except Exception as error:
         if not seen or isinstance(error, MissingArguments):
             raise
-        # an entry of another kcl may be of any form
+        # An entry of another kcl may be of any form: the search itself may fail on it.
         return _set_aside(stage, Look("error"), seen[-1:], error)
     if look.outcome != "hit":
         return look
@@ -237,6 +238,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
             look = _refused(stage, look, error)
             raise
         finally:
+            # The event tells the outcome, whether the attempt fails or not.
             event = _event(stage, job, look)
             events.emit(event, look.key, texts=stage.texts(look), asking=lead)
         raise _forbidden(event, look.key)
@@ -256,6 +258,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         if look.outcome == "hit":
             look = stage.counted(job, look)
         else:
+            # A warm start does without this module.
             from kcl.cache import progress
 
             with progress.making():
@@ -345,7 +348,7 @@ def _emit(
 ) -> Event:
     """Emit the event of a look-up, and return it."""
     event = _event(stage, job, look, seconds)
-    # that text takes the place of the files
+    # A layer that is off says so where the report has the place of its files.
     if look.outcome == "bypass" and not look.reason.startswith("off: "):
         stage.layer.note(f"bypassed: {look.reason}")
     return events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)

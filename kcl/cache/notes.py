@@ -19,22 +19,24 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 
-KEPT, LARGEST = 1024, 1 << 16  # notes; bytes of one
+# The number of notes that are kept, and the most bytes of one.
+KEPT, LARGEST = 1024, 1 << 16
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, RecursionError)
 
 
 def read(name: str) -> Any:
     """Return the value of a note; None if there is no readable one."""
     with suppress(*_FAULTS):
-        found, value = json.loads(_store().get(_place(name)) or b"[0, 0]")
-        return value if found == name else None
+        stored_name, value = json.loads(_store().get(_place(name)) or b"[0, 0]")
+        return value if stored_name == name else None
 
 
 def age(name: str) -> float | None:
     """Return the seconds since a note was written; None without one."""
     with suppress(*_FAULTS):
-        found = _store().head(_place(name), 0)
-        return abs(time.time() - (found[0].used or 0.0)) if found else None
+        head = _store().head(_place(name), 0)
+        # The clock may have been set back.
+        return abs(time.time() - (head[0].used or 0.0)) if head else None
     return None
 
 
@@ -46,8 +48,8 @@ def write(name: str, value: Any) -> None:
             return
         notes.put(_place(name), blob)
         items = notes.items()
-        found = [(item.stat(follow_symlinks=False).st_mtime_ns, place) for place, item in items]
-        for _moment, place in sorted(found, reverse=True)[KEPT:]:
+        moments = [(item.stat(follow_symlinks=False).st_mtime_ns, place) for place, item in items]
+        for _moment, place in sorted(moments, reverse=True)[KEPT:]:
             notes.delete(place)
 
 

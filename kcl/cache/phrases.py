@@ -110,8 +110,8 @@ def _distribution(name: str, difference: Difference, _about: About) -> str:
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
         return " ".join([name, *(before or after or "").split(" ")[:1], reached])
-    one, other = (text.partition(" ")[0] for text in (before, after))
-    return f"{name} {one} -> {other}" if one != other else f"{name} {one}: its files changed"
+    old, new = (text.partition(" ")[0] for text in (before, after))
+    return f"{name} {old} -> {new}" if old != new else f"{name} {old}: its files changed"
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
@@ -130,9 +130,9 @@ def _argument(name: str, difference: Difference, _about: About) -> str:
 def _options(_rest: str, difference: Difference, _about: About) -> str:
     """List the options that came and went."""
     before, after = ((text or "").split() for text in difference[1:])
-    said = [f"build option {flag} added" for flag in after if flag not in before]
-    said += [f"build option {flag} removed" for flag in before if flag not in after]
-    return ", ".join(said) or "build options: another order"
+    changes = [f"build option {flag} added" for flag in after if flag not in before]
+    changes += [f"build option {flag} removed" for flag in before if flag not in after]
+    return ", ".join(changes) or "build options: another order"
 
 
 def _source(_rest: str, _difference: Difference, about: About) -> str:
@@ -142,7 +142,7 @@ def _source(_rest: str, _difference: Difference, about: About) -> str:
 
 Writer = Callable[[str, Difference, About], str]
 
-# names as a whole
+# The texts by whole names.
 _WHOLE: dict[str, str | Writer] = {
     "kcl": _own,
     "unit": "the content of the translation unit",
@@ -166,7 +166,8 @@ _WHOLE: dict[str, str | Writer] = {
     "(order)": "order of the parts",
 }
 
-# names by their first word; {0} is the rest or the text before its " in ", and {1} the text after it
+# The texts by the first word of a name: {0} is the rest, or the text before its " in ", and {1} the
+# text after it.
 _FIRST: dict[str, str | Writer] = {
     "code": _code,
     "class": _code,

@@ -15,13 +15,16 @@ import os
 
 from kcl.base.settings import option
 
-KCL = "kcl"  # below the root, or below the folder of a checkout: the files that belong to no entry
-GENERATED = (
-    "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
-)
-BINARIES = "kcl-binary-v1"  # entries of the binary layer, in a folder for each device
-DICTIONARY = "pdict-v5-"  # the beginning of the name of a PersistentDict; its identifier follows
-DATABASE = ".sqlite"  # the end of the name of a PersistentDict, after the version of Python
+# Below the root, or below the folder of a checkout: the files that belong to no entry.
+KCL = "kcl"
+# Rows of the generator layer: in a PersistentDict, or as files in a folder.
+GENERATED = "kcl-generated-v1"
+# Entries of the binary layer, in a folder for each device.
+BINARIES = "kcl-binary-v1"
+# The beginning of the name of a PersistentDict; its identifier follows.
+DICTIONARY = "pdict-v5-"
+# The end of the name of a PersistentDict, after the version of Python.
+DATABASE = ".sqlite"
 
 FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each setting
@@ -48,17 +51,22 @@ SORTS = (
     TUNING,
 )
 
-HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
+# Beside the jobs: the beginning of the name of a helper's own PoCL cache.
+HELPER_WORK = "work-"
 
-TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there
-ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged
-DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
+# The beginning of the name of a file that is being written; no address has a full stop there.
+TEMPORARY = ".kcl-tmp-"
+# The end of the name of a database that was found damaged.
+ASIDE = ".damaged-1"
+# The end of the name of an entry in quarantine.
+DAMAGED = ".damaged"
 
 # A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"
 PROGRAMS = "pyopencl", r"kcl-binary-v\d+"
 KEPT = KCL, "|".join(SORTS)
-FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))  # kcl writes in these only
+# The folders that kcl writes in.
+FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))
 
 
 def own(sort: str = "") -> str:

@@ -16,17 +16,16 @@ from contextlib import contextmanager, suppress
 from kcl.base import events, ports, process, settings
 from kcl.cache.run_memo import program_path
 
-AFTER = 0.25  # seconds of work: what is quicker shows nothing
+# Seconds of work: what is quicker shows nothing.
+AFTER = 0.25
 EVERY = 1.0  # second the line is written over
-_WIDTH = 79  # what a terminal folds could not be erased
-# the begin of the names of kcl's own threads, the end of loopy's
-_OURS, _QUIET = (
-    "kcl-",
-    "(_log_start_if_long)",
-)
+# A line that a terminal folds could not be erased.
+_WIDTH = 79
+# The beginning of the names of kcl's own threads, and the end of the names of loopy's.
+_OURS, _QUIET = "kcl-", "(_log_start_if_long)"
 
 
-class State:
+class RunProgress:
     """The work of this process that was not in the cache: its begin, its seconds, and the line."""
 
     def __init__(self) -> None:
@@ -34,9 +33,11 @@ class State:
         self.line: ProgressLine | None = None
         self.began = time.monotonic()
         self.seconds = 0.0
-        self.of: int | None = None  # kernels of the last run, once they are known
+        # The kernels of the last run, once their number is known.
+        self.of: int | None = None
 
-    after_fork = __init__  # the line is the parent's
+    # A child begins anew: the line is the parent's.
+    after_fork = __init__
 
     def __str__(self) -> str:
         """Count the kernels of this run, of those that the last run of the program asked for."""
@@ -46,10 +47,10 @@ class State:
             counts = [
                 [
                     _programs(row)
-                    for (layer, _), row in one.tallies.items()
+                    for (layer, _), row in ended.tallies.items()
                     if layer == settings.BINARY
                 ]
-                for one in run
+                for ended in run
             ]
             self.of = max(map(sum, counts), default=0)
         kernels = f"{number} of {self.of}" if self.of >= number else f"{number}"
@@ -60,7 +61,7 @@ def _programs(row: Mapping[str, float]) -> int:
     return int(sum(row[outcome] for outcome in ("hits", "misses", "bypassed", "errors")))
 
 
-_state = process.own(State)
+_state = process.own(RunProgress)
 
 
 class ProgressLine:
@@ -120,7 +121,7 @@ class ProgressLine:
                 _write(f"kcl: {self._text}\n")
             elif _is_alone():
                 shown = f"kcl: {self._text}"[:_WIDTH]
-                # a warning that comes now takes the place of the line
+                # The cursor goes back: a warning that comes now takes the place of the line.
                 _write(f"\r{shown:<{self._drawn}}\r")
                 self._drawn = len(shown)
 
@@ -141,9 +142,9 @@ def _is_alone() -> bool:
     """Return True if no other thread of the program can be writing now."""
     here = threading.current_thread()
     others = [
-        one.name
-        for one in threading.enumerate()
-        if one is not here and not one.name.endswith(_QUIET)
+        thread.name
+        for thread in threading.enumerate()
+        if thread is not here and not thread.name.endswith(_QUIET)
     ]
     return sum(not name.startswith(_OURS) for name in others) <= here.name.startswith(_OURS)
 

@@ -25,23 +25,23 @@ KEPT = 64
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
-class State:
+class UsedMemos:
     """The places of the memos that this process used, by their folder."""
 
     def __init__(self) -> None:
         self.used: dict[str, dict[str, None]] = {}
 
 
-_state = process.own(State)
+_state = process.own(UsedMemos)
 
 
 def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
     """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
     memos = store(folder)
-    found: list[str] = []
+    memo_places: list[str] = []
     with suppress(*_FAULTS):
-        found += memos.scan() if every else _state().used.get(folder, ())
-    for place in found:
+        memo_places += memos.scan() if every else _state().used.get(folder, ())
+    for place in memo_places:
         with suppress(*_FAULTS):
             blob = memos.get(place)
             if blob is not None:
@@ -50,7 +50,7 @@ def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
 
 def places_used() -> dict[str, list[str]]:
     """Return the places of the memos that this process used, by their folder."""
-    return {folder: [*found] for folder, found in _state().used.items()}
+    return {folder: [*memos] for folder, memos in _state().used.items()}
 
 
 def use(folder: str, place: str) -> None:
@@ -85,11 +85,11 @@ class RunMemo:
         """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
         with suppress(*_FAULTS):
             self._store.put(self._place, Entry(self._key, left, {}).pack())
-            found = [
+            moments = [
                 (item.stat(follow_symlinks=False).st_mtime, place)
                 for place, item in self._store.items()
             ]
-            for _moment, place in sorted(found, reverse=True)[self._kept :]:
+            for _moment, place in sorted(moments, reverse=True)[self._kept :]:
                 self._store.delete(place)
 
 
@@ -109,16 +109,18 @@ def program_path() -> str:
 
     A worker has that of its parent; one of pytest-xdist has the session.
     """
-    main, given = sys.modules.get("__main__"), getattr(sys, "argv", None)
-    first = given[0] if isinstance(given, list) and given else ""
+    main, arguments = sys.modules.get("__main__"), getattr(sys, "argv", None)
+    first = arguments[0] if isinstance(arguments, list) and arguments else ""
     if not isinstance(first, str):
         return ""
     if os.path.basename(first) == "ipykernel_launcher.py":
         named = settings.variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
         return os.path.abspath(named) if named else f"notebook {sys.argv}"
-    if getattr(main, "__spec__", None) is None:  # else Python, or the parent, has set the argument
+    # With a specification Python, or the parent, has set the argument.
+    if getattr(main, "__spec__", None) is None:
         first = getattr(main, "__file__", None) or first
-    if first[:1] in ("", "-", "<"):  # no file: a text, or what comes from stdin
+    # There is no file: the program is a text, or comes from stdin.
+    if first[:1] in ("", "-", "<"):
         session = settings.variable("PYTEST_XDIST_TESTRUNUID")
         if session and "execnet" in sys.modules:
             return f"pytest {session}"

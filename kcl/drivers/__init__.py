@@ -12,7 +12,7 @@ from kcl.programs.driver import Driver, OpenJobs, Progress
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# platform name -> module and class; any other driver is a plain one
+# The module and the class for the name of a platform; any other driver is a plain one.
 TABLE = {
     "NVIDIA CUDA": ("kcl.drivers.nvidia", "Nvidia"),
     "Portable Computing Language": ("kcl.drivers.pocl.driver", "Pocl"),
@@ -29,8 +29,8 @@ def named(platform: str) -> Driver:
     """Return the driver of a platform; a plain one where its file cannot be read."""
     module, name = TABLE.get(platform, ("", ""))
     try:
-        found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
-        return found
+        driver: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
+        return driver
     except (ImportError, OSError) as error:
         layers.binary().fault(f"read {module}", error)
         return Driver()

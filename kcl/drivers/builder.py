@@ -59,21 +59,24 @@ class Builder:
 
     def devices(self) -> list[str]:
         """Return the name of each kind of device."""
-        return [f"{one.devices[0][0].platform.name}, {one.devices[0][1]}" for one in self._builds]
+        return [
+            f"{build.devices[0][0].platform.name}, {build.devices[0][1]}" for build in self._builds
+        ]
 
     def build(self, device: int, address: str, blob: bytes) -> tuple[Verdict, str]:
         """Build the program of an entry for a device, unless a complete entry is there."""
         build, entry = self._builds[device], entry_at(address, blob)
         try:
-            added = build.options(()).flags  # those that pyopencl adds, here and there
-            given = [one for one in entry.metadata["options"] if one not in added]
-            given += [f"-I{one}" for one in self._order.directories]
-            text = text_of(entry, tuple(given))
+            # The flags that pyopencl adds, here as it did there.
+            added = build.options(()).flags
+            flags = [flag for flag in entry.metadata["options"] if flag not in added]
+            flags += [f"-I{directory}" for directory in self._order.directories]
+            text = text_of(entry, tuple(flags))
             slots = tuple(build.slots(text))
             if lost := _lost(entry, slots[0].key.parts):
                 return Verdict(LACKS_HEADER, lost), ""
-            held = build.layer.read(slots[0].address)
-            if held is not None and held.metadata.get("complete"):
+            stored = build.layer.read(slots[0].address)
+            if stored is not None and stored.metadata.get("complete"):
                 return Verdict(THERE), slots[0].address
             wanted = BuildRequest(text, site=str(entry.metadata.get("site", "")))
             self._built = build.rebuilt(wanted, build.digest(text, ""), slots)
@@ -82,24 +85,24 @@ class Builder:
         except Exception as error:
             return Verdict(FAILED, refusal(error) or f"{type(error).__name__}: {error}"), ""
         launched = entry.metadata.get("launched")
-        known = launched if isinstance(launched, dict) else {}
-        self._launches = {name: one for name, one in known.items() if one}
+        launches = launched if isinstance(launched, dict) else {}
+        self._launches = {name: launch for name, launch in launches.items() if launch}
         return Verdict(BUILT), slots[0].address
 
     def launch(self) -> str:
         """Launch the program as it was launched first."""
         assert self._built is not None
-        said = "" if self._launches else "its first launch is not noted"
+        fault = "" if self._launches else "its first launch is not noted"
         try:
             queue = cl.CommandQueue(self._built.build.context)
-            said = said or first.launch(queue, self._built.program, self._launches)
+            fault = fault or first.launch(queue, self._built.program, self._launches)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-        if said:
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
             self.leave()
         else:
             self._built.note_launch(self._launches, lambda: self._launches)
-        return said
+        return fault
 
     def leave(self) -> None:
         """Have the program completed as it is."""
@@ -107,15 +110,15 @@ class Builder:
         self._built.note_prepared()
 
 
-def _builds(device: str) -> Iterator[Build]:
+def _builds(text: str) -> Iterator[Build]:
     """Yield a stage for each kind of device with a text in its name; equal devices are one kind."""
     seen = set[tuple[Part, ...]]()
     for platform in cl.get_platforms():
-        for one in platform.get_devices():
-            identity = drivers.named(platform.name).identity(one)
-            if identity not in seen and device in f"{platform.name} {one.name}".lower():
+        for device in platform.get_devices():
+            identity = drivers.named(platform.name).identity(device)
+            if identity not in seen and text in f"{platform.name} {device.name}".lower():
                 seen.add(identity)
-                build = build_of(cl.Context([one]), drivers.of)
+                build = build_of(cl.Context([device]), drivers.of)
                 if not build.untried:
                     yield build
 

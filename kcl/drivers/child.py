@@ -20,6 +20,7 @@ from kcl.base import process
 
 MEMORY = 4 << 30  # bytes of a candidate
 _ORPHAN_SECONDS = 10.0
+# The child looks for modules where its parent does.
 _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from {} import main; main(int(fd))"
 
 
@@ -46,10 +47,10 @@ class Answerer:
 
     pipe: Connection
 
-    def ask(self, seconds: float, verb: str, *given: Any) -> Any:
+    def ask(self, seconds: float, verb: str, *arguments: Any) -> Any:
         """Return the answer; if there is none in some seconds, the process is ended and ChildFault is raised."""
         try:
-            self.pipe.send((seconds, verb, *given))
+            self.pipe.send((seconds, verb, *arguments))
             if self.pipe.poll(seconds):
                 return self.pipe.recv()
         except (EOFError, OSError):
@@ -81,7 +82,8 @@ class PythonChild(Answerer):
 
     def begin(self, question: Any) -> None:
         """Send what all questions are about."""
-        with suppress(OSError):  # the first answer will be missing
+        # If the child has gone, its first answer will be missing.
+        with suppress(OSError):
             self.pipe.send(question)
 
     def end(self) -> int:
@@ -113,7 +115,8 @@ def answer(pipe: Connection, of: Any) -> None:
     """Answer the parent's questions, which name methods of an object, until it closes the pipe or takes too long."""
     with suppress(EOFError):
         while True:
-            seconds, verb, *given = pipe.recv()
+            seconds, verb, *arguments = pipe.recv()
+            # The alarm ends this process, since the parent may have died.
             signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
-            pipe.send(getattr(of, verb)(*given))
+            pipe.send(getattr(of, verb)(*arguments))
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -14,20 +14,16 @@ from kcl.programs.driver import variables
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# of each device the place of its platform, its place in that, its name
+# Of each device the place of its platform, its place in that, and its name.
 DevicePlaces = tuple[tuple[int, int, str], ...]
 UNITS = "compute units"
-# the first words of the parts that another program has otherwise
-OF_A_PROGRAM = (
-    "source",
-    "options",
-    "header",
-)
+# The first words of the parts in which another program for the same device differs.
+OF_A_PROGRAM = ("source", "options", "header")
 
 
-def parts(found: Iterable[Part]) -> list[Part]:
+def parts(identity: Iterable[Part]) -> list[Part]:
     """Return the parts of a program key for a device with this identity, as of now."""
-    return [Part("format", program_key.FORMAT), *found, *variables()]
+    return [Part("format", program_key.FORMAT), *identity, *variables()]
 
 
 def of_table(key: Key) -> Key:
@@ -46,15 +42,17 @@ def compared(key: Key) -> tuple[Key, Key | None]:
 
     mine = Key([part for part in key.parts if not part.name.startswith(OF_A_PROGRAM)])
     try:
-        found = [one for one in cl.get_platforms() if one.name == dict(key.parts).get("platform")]
-    except cl.Error:  # no platform at all
-        found = []
+        name = dict(key.parts).get("platform")
+        platforms = [platform for platform in cl.get_platforms() if platform.name == name]
+    except cl.Error:
+        # There is no platform at all.
+        platforms = []
     here = [
-        Key(parts(drivers.named(one.name).identity(device)))
-        for one in found
-        for device in one.get_devices()
+        Key(parts(drivers.named(platform.name).identity(device)))
+        for platform in platforms
+        for device in platform.get_devices()
     ]
-    return mine, min(here, key=lambda one: len(mine.diff(one)), default=None)
+    return mine, min(here, key=lambda other: len(mine.diff(other)), default=None)
 
 
 def places_of(context: cl.Context) -> DevicePlaces:
@@ -66,8 +64,8 @@ def places_of(context: cl.Context) -> DevicePlaces:
         for number, platform in enumerate(cl.get_platforms())
         for place, device in enumerate(platform.get_devices())
     }
-    found = tuple([places[device] for device in context.devices if device in places])
-    return found if len(found) == len(context.devices) else ()
+    own_places = tuple([places[device] for device in context.devices if device in places])
+    return own_places if len(own_places) == len(context.devices) else ()
 
 
 @functools.cache
@@ -76,8 +74,10 @@ def context_at(places: DevicePlaces) -> cl.Context:
     import pyopencl as cl
 
     platforms = cl.get_platforms()
-    found = [(platforms[number].get_devices()[place], name) for number, place, name in places]
-    other = [name for device, name in found if device.name != name]
+    named_devices = [
+        (platforms[number].get_devices()[place], name) for number, place, name in places
+    ]
+    other = [name for device, name in named_devices if device.name != name]
     if other:
         raise LookupError(f"device {other[0]} is not found in this process")
-    return cl.Context([device for device, _name in found])
+    return cl.Context([device for device, _name in named_devices])

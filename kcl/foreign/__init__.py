@@ -45,8 +45,8 @@ def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str:
         value = environment.get(switch.variable)
         verdict = switch.parse(value)
         if verdict is not None:
-            said = switch.variable if value is None else f"{switch.variable}={value}"
-            return said + (f" ({verdict})" if verdict else "")
+            words = switch.variable if value is None else f"{switch.variable}={value}"
+            return words + (f" ({verdict})" if verdict else "")
     return ""
 
 
@@ -57,8 +57,8 @@ def place(name: str) -> Place:
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return the place of a cache in an environment, and the variable that decided it."""
-    found = (_filled(template, environment) for template in row.places)
-    return next(filter(None, found), Place("", ""))
+    places = (_filled(template, environment) for template in row.places)
+    return next(filter(None, places), Place("", ""))
 
 
 class Start:
@@ -66,6 +66,8 @@ class Start:
 
     def __init__(self) -> None:
         try:
+            # The system keeps the environment that the process began with: a program may have
+            # changed `os.environ` before it imported kcl.
             with process.proc("self/environ") as stream:
                 pairs = [
                     os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair
@@ -87,7 +89,8 @@ class Observations:
         self.code: dict[str, str] = {}
 
     def on_change(self) -> None:
-        self.first.clear()  # layers then read their switches again
+        # Layers then read their switches again.
+        self.first.clear()
 
 
 _start = process.shared(Start)
@@ -126,7 +129,8 @@ def directory_in_use(name: str) -> str:
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     """Fill in a template of a row's places; return None for a missing variable."""
-    if template.startswith("user:"):  # platformdirs ignores a relative path in XDG_CACHE_HOME
+    # The path may be another one than the variable says: platformdirs ignores a relative path.
+    if template.startswith("user:"):
         application = template.removeprefix("user:")
         path, xdg = (
             settings.user_cache_dir(application, environment),
@@ -163,10 +167,10 @@ def code_variables() -> list[tuple[str, str]]:
     for name in CODE_VARIABLES:
         if name in os.environ:
             read.setdefault(name, os.environ[name])
-    found = [(name, read[name]) for name in CODE_VARIABLES if name in read]
+    texts = [(name, read[name]) for name in CODE_VARIABLES if name in read]
     return [
         (name, text if text == start.get(name) else f"{text!r}, set by the program")
-        for name, text in found
+        for name, text in texts
     ]
 
 
@@ -205,7 +209,8 @@ class LoopySwitch:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.wishes: list[bool] = []
-        self.thread = 0  # the thread that holds the lock
+        # The thread that holds the lock.
+        self.thread = 0
 
     def after_fork(self) -> None:
         """Put the switch back where another thread of the parent had switched loopy's caches off."""
@@ -241,6 +246,8 @@ def off_by_call(name: str) -> str:
         return ""
     module, attribute, off, words = flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
+    # A miss of another thread may have switched loopy's caches off: the user's wish is that before
+    # it.
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
     return words if is_off and not by_kcl else ""
 
@@ -250,8 +257,9 @@ def import_anyway(name: str) -> None:
 
     loopy and pyopencl.invoker fail without a usable cache directory.
     """
-    found = sys.modules.get(name)
-    if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
+    module = sys.modules.get(name)
+    # An import that another thread has begun is awaited.
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
         with_usable_cache(lambda: import_module(name))
 
 
@@ -272,10 +280,10 @@ def with_usable_cache(load: Callable[[], object]) -> None:
     except (OSError, sqlite3.Error):
         from kcl.foreign import usable
 
-        found = usable.private("caches")
-        if not found:
+        folder = usable.private("caches")
+        if not folder:
             raise
-        with variables({"XDG_CACHE_HOME": found}):
+        with variables({"XDG_CACHE_HOME": folder}):
             load()
 
 
@@ -291,8 +299,10 @@ def provide_pocl() -> str:
     if not why:
         return ""
     effect = f"PoCL cannot use its cache {there.path} ({why})"
-    found = usable.private("pocl") if settings.variable("POCL_CACHE_DIR") is None else ""
-    if not found:
+    folder = usable.private("pocl") if settings.variable("POCL_CACHE_DIR") is None else ""
+    if not folder:
         return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
-    settings.export({"POCL_CACHE_DIR": found})
-    return f"{effect}, and takes {found} in this run: set POCL_CACHE_DIR to a directory of your own"
+    settings.export({"POCL_CACHE_DIR": folder})
+    return (
+        f"{effect}, and takes {folder} in this run: set POCL_CACHE_DIR to a directory of your own"
+    )

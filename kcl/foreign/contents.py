@@ -47,7 +47,7 @@ def files(name: str) -> tuple[str, ...]:
             item.path
             for item in (_items(place) if place else ())
             if re.fullmatch(row.own, item.name) and not item.is_symlink()
-            if item.is_file() or all(is_inside(each.name) for each in _items(item.path))
+            if item.is_file() or all(is_inside(inner.name) for inner in _items(item.path))
         )
     )
 
@@ -83,14 +83,14 @@ def of(paths: Iterable[str], counting: str) -> Contents:
     return Contents(entries, size, oldest, newest, fault)
 
 
-def total(found: Sequence[Contents]) -> Contents:
+def total(parts: Sequence[Contents]) -> Contents:
     """Return the sum of contents; its fault is the first fault."""
     return Contents(
-        sum(one.entries for one in found),
-        sum(one.bytes for one in found),
-        min(filter(None, (one.oldest for one in found)), default=0.0),
-        max((one.newest for one in found), default=0.0),
-        next((one.fault for one in found if one.fault), ""),
+        sum(part.entries for part in parts),
+        sum(part.bytes for part in parts),
+        min(filter(None, (part.oldest for part in parts)), default=0.0),
+        max((part.newest for part in parts), default=0.0),
+        next((part.fault for part in parts if part.fault), ""),
     )
 
 
@@ -116,11 +116,11 @@ def is_platform_here(platform: str) -> bool:
 
 def _named() -> str:
     """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
-    given = [
+    values = [
         settings.variable(name)
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
     ]
-    listed = [part for one in given if one for part in one.split(os.pathsep)]
+    listed = [part for value in values if value for part in value.split(os.pathsep)]
     files = [
         file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))
     ]
@@ -133,10 +133,12 @@ def _named() -> str:
 
 def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield path and status of files, and of the files below directories; links are not followed."""
-    left = list(paths)  # a cache can be large: only its directories are held
+    # A cache can be large: only the paths of its directories are held, and no list of its files.
+    left = list(paths)
     while left:
         path = left.pop()
-        with suppress(OSError):  # removed since, or not readable
+        # A path may be removed by now, or not readable.
+        with suppress(OSError):
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):
                 left += [item.path for item in _items(path)]
@@ -146,8 +148,8 @@ def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
 
 def _items(path: str) -> Iterator[os.DirEntry[str]]:
     with suppress(OSError):
-        with os.scandir(path) as found:
-            yield from found
+        with os.scandir(path) as items:
+            yield from items
 
 
 def _count(path: str) -> int:

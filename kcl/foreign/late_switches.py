@@ -28,7 +28,7 @@ class LateSwitch(NamedTuple):
 def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
     _start, first, now = foreign.environments()
-    found = [
+    changes = [
         _late(
             "kcl",
             variable,
@@ -43,8 +43,8 @@ def find() -> list[LateSwitch]:
             _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
         )
         if variable and contents.is_here(name):
-            found.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
-    return found
+            changes.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
+    return changes
 
 
 def _of_module(row: CacheRow, now: Mapping[str, str]) -> tuple[str, str]:
@@ -52,7 +52,9 @@ def _of_module(row: CacheRow, now: Mapping[str, str]) -> tuple[str, str]:
     assert row.flag is not None
     module, attribute, off, _words = row.flag
     wished = (
-        each.variable for each in row.switches if each.parse(now.get(each.variable)) is not None
+        switch.variable
+        for switch in row.switches
+        if switch.parse(now.get(switch.variable)) is not None
     )
     is_on = getattr(sys.modules.get(module), attribute, off) is not off
     return next(wished, "") if is_on else "", "it is on all the same"

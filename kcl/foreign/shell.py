@@ -43,11 +43,11 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
     named.
     """
-    known = (*settings.LAYERS, *ROWS, ALL)
+    names = (*settings.LAYERS, *ROWS, ALL)
     for name in (*off, *on):
-        if name not in known:
+        if name not in names:
             raise ValueError(
-                f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}"
+                f"{name!r} is no layer{meant(name, names)}: take one of {', '.join(names)}"
             )
     off, on = _named(off), _named(on)
     if set(off) & set(on):
@@ -55,9 +55,9 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     wish = ShellChange({}, [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in filter(ROWS.__contains__, off):
-        if not (found := _switches(name)):
+        if not (switches := _switches(name)):
             raise ValueError(f"{ROWS[name].title}: no variable switches it off")
-        wish.set.update(found[:1])
+        wish.set.update(switches[:1])
     for name in on:
         if name in ROWS:
             wish.unset.extend(variable for variable, _value in _switches(name))
@@ -94,7 +94,9 @@ def _named(names: list[str]) -> list[str]:
         *settings.LAYERS,
         *(name for name, row in ROWS.items() if row.switches and not row.neighbour),
     ]
-    return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
+    return list(
+        dict.fromkeys(part for name in names for part in (every if name == ALL else [name]))
+    )
 
 
 def _switches(name: str) -> list[tuple[str, str]]:
@@ -102,8 +104,8 @@ def _switches(name: str) -> list[tuple[str, str]]:
     row = ROWS[name]
     moving = set(map(placed_by, row.places))
     values = [
-        (each.variable, next(word for word in ("1", "0") if each.parse(word) is not None))
-        for each in row.switches
+        (switch.variable, next(word for word in ("1", "0") if switch.parse(word) is not None))
+        for switch in row.switches
     ]
     return [(variable, value) for variable, value in values if variable not in moving]
 

@@ -62,8 +62,8 @@ class CacheRow(NamedTuple):
     def variables(self) -> tuple[str, ...]:
         """The variables that say whether this cache is on and where it lies."""
         places = [
-            "XDG_CACHE_HOME" if each.startswith("user:") else placed_by(each)
-            for each in self.places
+            "XDG_CACHE_HOME" if template.startswith("user:") else placed_by(template)
+            for template in self.places
         ]
         return tuple(
             dict.fromkeys([*(switch.variable for switch in self.switches), *filter(None, places)])

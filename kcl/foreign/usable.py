@@ -9,7 +9,8 @@ from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import CacheFault
 
-ROOM = 256 << 10  # bytes of room that a cache needs: a few programs
+# The bytes of room that a cache needs: a few programs.
+ROOM = 256 << 10
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 

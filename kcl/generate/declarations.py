@@ -34,7 +34,8 @@ class RecipeCall(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
-    sizes: Mapping[str, Any] = MappingProxyType({})  # parameters that no one gives: see `kcl.sized`
+    # The parameters that no one gives: see `kcl.sized`.
+    sizes: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> object:
         """Run the recipe."""
@@ -58,7 +59,8 @@ class Evidence(NamedTuple):
     texts: Mapping[str, str]
     origins: Mapping[str, tuple[str, int]] = {}
     record: Mapping[str, Any] | None = None
-    site: str = ""  # file and line of the recipe, or of the first call outside of a recipe
+    # The file and line of the recipe, or of the first call outside of a recipe.
+    site: str = ""
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
@@ -79,8 +81,8 @@ def below(function: Any) -> FunctionType:
     """Return the innermost function below decorators."""
     while isinstance(getattr(function, "__wrapped__", None), FunctionType):
         function = function.__wrapped__
-    found: FunctionType = function
-    return found
+    innermost: FunctionType = function
+    return innermost
 
 
 def declare(depends: Iterable[Any], version: str | None, pure: bool) -> Declarations:

@@ -24,9 +24,8 @@ from kcl.base import process
 from kcl.base.settings import PACKAGE
 from kcl.generate import files
 
-INTERPRETER = (  # counts for the standard library
-    f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
-)
+# This text counts for the standard library in keys.
+INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
@@ -37,10 +36,11 @@ GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
     *("constantdict", "mako", "markupsafe", "namedisl"),
 )
-# the packages that make units of graphs of arrays
+# The packages that make units of graphs of arrays.
 GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
-ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
-# what these import beside: it decides no text
+# What these hold decides no text.
+ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
+# What the generators import beside: it decides no text.
 HARMLESS = frozenset(
     {
         "attrs",
@@ -54,10 +54,10 @@ HARMLESS = frozenset(
     }
 )
 
-_ANYWHERE = frozenset({*GENERATORS, *GRAPHS})  # count by their files wherever they lie
-_CLIENTS = frozenset(GENERATORS) - ONLY_RUN | {
-    "pyopencl"
-}  # what requires one of these may hand it code
+# These count by their files wherever they lie.
+_ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
+# What requires one of these may hand it code.
+_CLIENTS = frozenset(GENERATORS) - ONLY_RUN | {"pyopencl"}
 
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
@@ -90,19 +90,20 @@ class _Site:
         except OSError:
             names = []
         self.records: dict[str, bytes] = {}
-        self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
+        # The name of the folder of each distribution, by its normalised name.
+        self.distributions: dict[str, str] = {}
         for name in sorted([name for name in names if name.endswith(".dist-info")]):
             self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
-        known = self.records.get(name)
-        if known is None:
-            known = b""
+        content = self.records.get(name)
+        if content is None:
+            content = b""
             with suppress(OSError), open(self.path(name), "rb") as stream:
-                known = stream.read()
-            self.records[name] = known
-        return known
+                content = stream.read()
+            self.records[name] = content
+        return content
 
     def path(self, name: str) -> str:
         """Return the path of the record of the distribution in folder ``name``."""
@@ -121,31 +122,37 @@ class _Site:
         """Return True if the distribution in folder ``name`` brought this module."""
         record = self.record(name)
         inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
+        # A record names files with slashes on every system, and a comma ends a name.
         line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
         return record.startswith(line) or b"\n" + line in record
 
 
-class State:
+class InstallationMemos:
     """Memos about installed files; one function fills each memo."""
 
     def __init__(self) -> None:
-        self.path: list[str] = []  # the `sys.path` that `places` holds for
+        # The `sys.path` that `places` holds for.
+        self.path: list[str] = []
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        # distribution -> site of its installation, name of the folder
+        # By distribution from here on: the site of its installation, and the name of the folder.
         self.homes: dict[str, tuple[_Site, str]] = {}
-        self.texts: dict[str, str] = {}  # distribution -> its text in keys
-        self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
-        self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
-        self.leading: dict[
-            str, bool
-        ] = {}  # top-level module -> whether its package may hand code to loopy
-        self.wanted: set[str] = set()  # the distributions of those
-        self.requirements: dict[str, list[str]] = {}  # distribution -> what it requires
-        self.required: dict[str, str] = {}  # distribution -> the text of that
+        # The text in keys.
+        self.texts: dict[str, str] = {}
+        # What the text is of.
+        self.roots: dict[str, files.Roots] = {}
+        # `files.seen` as the text was taken.
+        self.seen: dict[str, str] = {}
+        # What the distribution requires, and the text of that.
+        self.requirements: dict[str, list[str]] = {}
+        self.required: dict[str, str] = {}
+        # By top-level module: whether its package may hand code to loopy.
+        self.leading: dict[str, bool] = {}
+        # The distributions of the modules that lead.
+        self.wanted: set[str] = set()
 
 
-_state = process.shared(State)
+_state = process.shared(InstallationMemos)
 
 
 def _normal(name: str) -> str:
@@ -172,8 +179,9 @@ def find(name: str) -> ModuleSpec | None:
     names = name.split(".")
     for end in range(1, len(names) + 1):
         finders: list[Any] = [PathFinder]
-        if path is None:  # kcl's own find no module themselves, and attend to an import
-            finders += [one for one in sys.meta_path if type(one).__module__[:4] != "kcl."]
+        # kcl's own finders find no module themselves, and attend to an import.
+        if path is None:
+            finders += [other for other in sys.meta_path if type(other).__module__[:4] != "kcl."]
         spec = next(
             filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None
         )
@@ -185,10 +193,11 @@ def find(name: str) -> ModuleSpec | None:
 
 def _spec(finder: Any, name: str, path: Any) -> ModuleSpec | None:
     try:
-        found: ModuleSpec | None = finder.find_spec(name, path)
-    except Exception:  # a finder of the program may raise anything
+        spec: ModuleSpec | None = finder.find_spec(name, path)
+    except Exception:
+        # A finder of the program may raise anything.
         return None
-    return found
+    return spec
 
 
 def locate(name: str) -> PackagePlace | None:
@@ -208,7 +217,8 @@ def locate(name: str) -> PackagePlace | None:
 def _place(name: str, file: str) -> PackagePlace:
     """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
     file = os.path.abspath(file)
-    if file.endswith(".pyc") and not os.path.isfile(file):  # in the archive of an application
+    # The archive of an application names a compiled file that is nowhere.
+    if file.endswith(".pyc") and not os.path.isfile(file):
         file = file[:-1]
     directory = os.path.dirname(file)
     is_inside = os.path.basename(file).startswith("__init__.")
@@ -230,7 +240,8 @@ def leads(name: str) -> bool:
     """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised."""
     state, top = _state(), name.partition(".")[0]
     if top not in state.leading:
-        state.leading[top] = False  # a finder asks while the owner is found
+        # A finder asks again while the owner is found, and gets this answer.
+        state.leading[top] = False
         mine = owner(top).name if is_others(top) else ""
         if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_requirements(mine))):
             state.wanted |= {mine, *requirements(mine)}
@@ -243,12 +254,13 @@ def owner(name: str) -> Owner:
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None) if module is not None else None
     owners = _state().owners
-    known = owners.get((name, file))
-    if known is None:
-        known = _find_owner(name, module, file)
-        if known.kind != ABSENT:
-            owners[name, file] = known
-    return known
+    memo = owners.get((name, file))
+    if memo is None:
+        memo = _find_owner(name, module, file)
+        # A module that is absent now may be there later.
+        if memo.kind != ABSENT:
+            owners[name, file] = memo
+    return memo
 
 
 def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner:
@@ -268,7 +280,8 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
             and parent is not None
             and parent is not module
         ):
-            return owner(top)  # its package made it at run time, as pybind11 does
+            # The package made the module at run time, as pybind11 does.
+            return owner(top)
         return Owner(USER)
     place = _place(name, file) if file is not None else locate(name) or locate(top)
     if place is None:
@@ -309,12 +322,12 @@ def _roots(name: str) -> files.Roots:
     home = _home(_normal(name))
     if home is not None and name in ONLY_RUN:
         return ((files.RECORD, home[0].path(home[1])),)
-    found = {module: place.path} if place is not None else {}
+    paths = {module: place.path} if place is not None else {}
     if home is not None and name not in _ANYWHERE:
         lines = files.lines(home[0].record(home[1]))
         tops = {os.fsdecode(line.partition(b",")[0].partition(b"/")[0]) for line in lines}
-        found = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or found
-    return tuple(found.items())
+        paths = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or paths
+    return tuple(paths.items())
 
 
 def place_of(name: str) -> PackagePlace | None:
@@ -328,48 +341,51 @@ def count(names: Iterable[str]) -> None:
     state = _state()
     packages = {name: _roots(name) for name in names if name not in state.texts}
     state.roots |= {name: roots for name, roots in packages.items() if roots}
-    found = files.digests({name: roots for name, roots in packages.items() if roots})
+    digests = files.digests({name: roots for name, roots in packages.items() if roots})
     for name in packages:
-        digest, state.seen[name] = found.get(name, ("", ""))
+        digest, state.seen[name] = digests.get(name, ("", ""))
         state.texts[name] = f"{_version(name)} {digest}" if digest else ABSENT
 
 
 def _version(name: str) -> str:
     home = _home(_normal(name))
-    known = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
-    return kcl.__version__ if name == KCL else known
+    version = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
+    return kcl.__version__ if name == KCL else version
 
 
 def counted(name: str) -> str:
     """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
-    known = _state().texts.get(name)
-    if known is None:
+    text = _state().texts.get(name)
+    if text is None:
         count((name,))
-        known = _state().texts[name]
-    return known
+        text = _state().texts[name]
+    return text
 
 
 def required(name: str) -> str:
     """Return what a distribution requires, and what that requires: each by its version and its record."""
-    known = _state().required.get(name)
-    if known is None:
-        packages = {one: _record(one) for one in requirements(name)}
+    text = _state().required.get(name)
+    if text is None:
+        packages = {package: _record(package) for package in requirements(name)}
         digests = files.digests(packages)
-        texts = [f"{one} {_version(one)} {digests[one][0]}" for one in sorted(packages)]
-        known = _state().required[name] = "; ".join(texts)
-    return known
+        texts = [
+            f"{package} {_version(package)} {digests[package][0]}" for package in sorted(packages)
+        ]
+        text = _state().required[name] = "; ".join(texts)
+    return text
 
 
 def requirements(name: str) -> list[str]:
     """List the installed distributions that a distribution requires, and those that they require; memoised."""
-    known = _state().requirements.get(name)
-    if known is None:
-        found = [name]
-        for one in found:  # it grows
-            found += [other for other in _requirements(one) if other not in found]
-        known = [one for one in found[1:] if one not in GENERATORS]
-        _state().requirements[name] = known
-    return known
+    others = _state().requirements.get(name)
+    if others is None:
+        packages = [name]
+        # The list grows in the loop.
+        for package in packages:
+            packages += [other for other in _requirements(package) if other not in packages]
+        others = [package for package in packages[1:] if package not in GENERATORS]
+        _state().requirements[name] = others
+    return others
 
 
 def _requirements(name: str) -> list[str]:
@@ -379,8 +395,8 @@ def _requirements(name: str) -> list[str]:
         path = os.path.join(home[0].directory, home[1], "METADATA")
         with suppress(OSError), open(path, "rb") as stream:
             names = _required(stream.read())
-    found = dict.fromkeys([_normal(os.fsdecode(one)) for one in names])
-    return [one for one in found if _home(one) is not None]
+    packages = dict.fromkeys([_normal(os.fsdecode(required)) for required in names])
+    return [package for package in packages if _home(package) is not None]
 
 
 def _record(name: str) -> files.Roots:
@@ -401,8 +417,8 @@ def changed() -> str:
     packages = [(name, roots) for name, roots in [*state.roots.items()] if name != KCL]
     for name, roots in packages:
         is_early = name.replace("-", "_") in process.BEFORE
-        since, found = process.began() if is_early else process.STARTED, [*files.listed(roots)]
-        is_seen = files.seen(found) == state.seen[name]
-        if not (is_seen and all(one.changed <= since for one in found)):
+        since, listed = process.began() if is_early else process.STARTED, [*files.listed(roots)]
+        is_seen = files.seen(listed) == state.seen[name]
+        if not (is_seen and all(file.changed <= since for file in listed)):
             return name
     return ""

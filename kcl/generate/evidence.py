@@ -12,7 +12,7 @@ from kcl.generate.running import shown
 if TYPE_CHECKING:
     from kcl.cache.key import Key
 
-# parts of a key that stand for what is described in full; no path is in a key
+# The parts of a key that stand for what is described in full; no path is in a key.
 _CONTENT = frozenset({"record", "unit", "source"})
 _LONGEST = 1000  # characters of a parameter
 
@@ -32,7 +32,7 @@ def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | Non
     parts = key.parts if key is not None else ()
     beside = [list(part) for part in parts if part.name not in _CONTENT]
     if call is None:
-        site = next((one["place"] for one in described["calls"]), "")
+        site = next((record["place"] for record in described["calls"]), "")
         return Evidence({}, record={**described, "beside": beside}, site=site)
     beside += [[f"{PARAMETER}{name}", _text(value)] for name, value in call.arguments.items()]
     return of_recipe(call)._replace(record={**described, "beside": beside})
@@ -41,7 +41,8 @@ def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | Non
 def _text(value: Any) -> str:
     try:
         return shown(value)[:_LONGEST]
-    except Exception:  # the repr is the user's
+    except Exception:
+        # The repr is the user's, and may raise anything.
         return f"<{type(value).__qualname__}>"
 
 

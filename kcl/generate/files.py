@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from kcl.cache import notes
 
-RECORD = "RECORD"  # the file of an installation that lists its files with their digests
+# The file of an installation that lists its files with their digests.
+RECORD = "RECORD"
 _SUFFIXES = (".py", ".pyc", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 _SECOND = 10**9  # nanoseconds
 _RECENT = 2 * _SECOND
@@ -46,23 +47,24 @@ class File(NamedTuple):
 def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
     """Return the digest of each package by its name, and what `seen` gave for its files."""
     moment, name_of_note = time.time_ns(), f"files {_sha256(repr(packages).encode())}"
-    known, noted, found = notes.read(name_of_note) or {}, {}, {}
+    old_note, new_note, results = notes.read(name_of_note) or {}, {}, {}
     for name, roots in packages.items():
         files = [*listed(roots)]
-        before, digest = known.get(name, ("", ""))
+        before, digest = old_note.get(name, ("", ""))
         now = seen(files)
-        found[name] = digest if before == now else _digest(files), now
-        changes = [one.changed for one in files]
-        if all(one < moment - _RECENT for one in changes) and any(one % _SECOND for one in changes):
-            noted[name] = [now, found[name][0]]
-    if noted != known:
-        notes.write(name_of_note, noted)
-    return found
+        results[name] = digest if before == now else _digest(files), now
+        changes = [file.changed for file in files]
+        is_settled = all(change < moment - _RECENT for change in changes)
+        if is_settled and any(change % _SECOND for change in changes):
+            new_note[name] = [now, results[name][0]]
+    if new_note != old_note:
+        notes.write(name_of_note, new_note)
+    return results
 
 
 def seen(files: list[File]) -> str:
     """Return a digest of the sizes, times and inodes of files."""
-    return _sha256(marshal.dumps([(one.label, one.status) for one in files], 2))
+    return _sha256(marshal.dumps([(file.label, file.status) for file in files], 2))
 
 
 def contents(digest: str) -> dict[str, str]:
@@ -78,21 +80,24 @@ def listed(roots: Roots) -> Iterator[File]:
         else:
             above = path
             while not os.path.exists(above) and os.path.dirname(above) != above:
-                above = os.path.dirname(above)  # in an archive, which counts as one file
+                # The path may lie in an archive, which counts as one file.
+                above = os.path.dirname(above)
             yield File(label, above, _status(functools.partial(os.stat, above)))
 
 
 def _below(label: str, path: str) -> Iterator[File]:
     try:
         with os.scandir(path) as items:
-            found = sorted(items, key=lambda item: item.name)
-    except OSError:  # counts as a file that cannot be read
+            entries = sorted(items, key=lambda item: item.name)
+    except OSError:
+        # The folder counts as a file that cannot be read.
         yield File(label, path, None)
         return
-    for item in found:
+    for item in entries:
         name = item.name
         if name.endswith(_SUFFIXES):
-            if name[:1] != ".":  # an editor's link to no file
+            # A name with a full stop before it may be an editor's link to no file.
+            if name[:1] != ".":
                 yield File(f"{label}/{name}", item.path, _status(item.stat))
         elif name != "__pycache__" and item.is_dir() and not _leads_above(item):
             yield from _below(f"{label}/{name}", item.path)
@@ -108,23 +113,23 @@ def _leads_above(item: os.DirEntry[str]) -> bool:
 
 def _status(ask: Callable[[], os.stat_result]) -> tuple[int, ...] | None:
     try:
-        found = ask()
+        status = ask()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _digest(files: list[File]) -> str:
     """Read files, and note the digest of each for an explanation."""
-    table = {one.label: _content(one.path) for one in files}
+    table = {file.label: _content(file.path) for file in files}
     digest = _of_table(table)
-    notes.write(f"files {digest}", {label: one[:16] for label, one in table.items()})
+    notes.write(f"files {digest}", {label: text[:16] for label, text in table.items()})
     return digest
 
 
 def content(path: str) -> str:
     """Return the digest of a file, or of the files below a folder, which it reads."""
-    return _of_table({one.label: _content(one.path) for one in listed((("", path),))})
+    return _of_table({file.label: _content(file.path) for file in listed((("", path),))})
 
 
 def _of_table(table: Mapping[str, str]) -> str:
@@ -136,7 +141,8 @@ def _content(path: str) -> str:
     try:
         with open(path, "rb") as stream:
             data = stream.read()
-    except OSError:  # no other process has this digest: what is stored with it never hits
+    except OSError:
+        # No other process has this digest: what is stored with it never hits.
         data = os.urandom(32)
     data = b"\n".join(lines(data)) if os.path.basename(path) == RECORD else data
     return _sha256(data)

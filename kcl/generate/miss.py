@@ -42,7 +42,8 @@ def entries(
     recipe = {"site": evidence.site, "parameters": _parameters(direct, evidence)}
     key = special_keys(direct, base, used)[-1]
     entry = to_entry(code, key, {**metadata, "recipe": recipe})
-    if key.digest == direct.digest:  # no dtype was chosen
+    # No dtype was chosen: the row of the recipe holds the code.
+    if key.digest == direct.digest:
         entry.parts.update(told)
         return key, [(key.digest, entry)]
     about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata}
@@ -94,7 +95,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
         "packed": repr(generated.invoker.packed),
         "dtypes": [list(pair) for pair in generated.invoker.dtypes],
         "shown": generated.invoker.shown,
-        "warned": [list(one) for one in generated.invoker.warned],
+        "warned": [list(fields) for fields in generated.invoker.warned],
         "program": generated.text.source_digest,
         "code": code_version(),
     }

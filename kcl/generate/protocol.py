@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from kcl.code import Argument, Code
     from kcl.generate.declarations import Evidence, RecipeCall
 
-FORMAT = "5"  # of the generator key; it stands beside the version and the files of kcl
+# The format of the generator key; it stands beside the version and the files of kcl.
+FORMAT = "5"
 
 
-class State:
+class StructureMemo:
     """The known structures, with the registry that they were found in."""
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class State:
         self.names = ""
 
 
-_state = process.own(State)
+_state = process.own(StructureMemo)
 
 
 @functools.cache
@@ -54,8 +55,8 @@ def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tu
 
 def structure_parts(registry: tuple[tuple[str, str], ...] | None = None) -> list[Part]:
     """Return the part of a key for the structures that a program registered; none where it registered none."""
-    found = registered()[0] if registry is None else registry
-    return [Part("state", f"structures {found}")] if found else []
+    pairs = registered()[0] if registry is None else registry
+    return [Part("state", f"structures {pairs}")] if pairs else []
 
 
 def registered() -> tuple[tuple[tuple[str, str], ...], str]:
@@ -70,10 +71,12 @@ def registered() -> tuple[tuple[tuple[str, str], ...], str]:
     registry = [*named], [*named.values()]
     if state.registry != registry:
         state.registry = registry
-        found = structures()
-        state.structures = tuple(sorted([(name, dtype_text(dtype)) for name, dtype in found]))
+        named_structures = structures()
+        state.structures = tuple(
+            sorted([(name, dtype_text(dtype)) for name, dtype in named_structures])
+        )
         others = {dtype for dtype in named if not isinstance(dtype, str)}.difference(
-            [dtype for _name, dtype in found]
+            [dtype for _name, dtype in named_structures]
         )
         texts = sorted([f"{dtype.str} {len(dtype.names or ())} {named[dtype]}" for dtype in others])
         state.names = hashlib.sha256("; ".join(texts).encode()).hexdigest()
@@ -84,7 +87,8 @@ class Result(Protocol):
     """What a recipe or a library asked for, with its key. The caller makes sure that one thread at a time uses it."""
 
     name: str
-    remark: str  # the reason in the event of the next look-up, if that hits
+    # The reason in the event of the next look-up, if that is a hit.
+    remark: str
 
     @property
     def front_ends(self) -> frozenset[str]:
@@ -131,10 +135,10 @@ class Unit:
     """What generates code, held by its front end. The defaults are those of one that leaves nothing open."""
 
     front_end = ""
-    shown = "a unit"  # in the words of an explanation
-    options: tuple[str, ...] | None = (
-        None  # the build options as of this run; None if only the code has them
-    )
+    # The name of the unit in an explanation.
+    shown = "a unit"
+    # The build options as of this run; None if only the code has them.
+    options: tuple[str, ...] | None = None
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
@@ -234,7 +238,8 @@ class FrontEnd:
     The defaults are those of one whose units nothing changes, and which records nothing.
     """
 
-    generators: tuple[str, ...] = ()  # the distributions that have a part in the code
+    # The distributions that have a part in the code.
+    generators: tuple[str, ...] = ()
 
     def hold(self, value: object, recipe: str) -> Unit | None:
         """Return what a recipe returned, ready to generate; None if it is not this front end's."""

@@ -40,10 +40,11 @@ def is_whole(entry: Entry) -> bool:
 
 def ready(entry: Entry) -> LaunchableCode:
     """Make the code of a row ready to launch; the caller takes any error of stored code as a miss."""
-    if entry.ready is None:  # a recipe that is called for every launch finds it again
+    # A recipe that is called for every launch finds the code in memory again.
+    if entry.ready is None:
         entry.ready = made_ready(*from_entry(entry))
-    found: LaunchableCode = entry.ready
-    return found
+    code: LaunchableCode = entry.ready
+    return code
 
 
 def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
@@ -54,11 +55,11 @@ def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
     if not base.names:
         return [direct]
     common = [*direct.parts, Part("row", "special")]
-    given = {name: dtype for name, dtype in dtypes.items() if name in base.names}
-    needed = {name: dtype for name, dtype in given.items() if name in base.needed}
+    chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
+    needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
     keys = [Key([*common, *dtype_parts(needed)])]
-    if len(given) > len(needed):
-        keys.append(Key([*common, *dtype_parts(given)]))
+    if len(chosen) > len(needed):
+        keys.append(Key([*common, *dtype_parts(chosen)]))
     return keys
 
 
@@ -72,8 +73,8 @@ def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
 
 def difference(base: OpenArguments, dtypes: Dtypes) -> str:
     """Return why no row fits: these dtypes are new."""
-    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.names if name in dtypes)
-    return f"new choice of dtypes: {given}"
+    choice = ", ".join(f"{name}: {dtypes[name]}" for name in base.names if name in dtypes)
+    return f"new choice of dtypes: {choice}"
 
 
 def dtype_parts(dtypes: Dtypes) -> list[Part]:
@@ -95,7 +96,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             kernel=metadata["kernel"],
             source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
             options=tuple(
-                [one if isinstance(one, str) else "".join(one) for one in metadata["options"]]
+                [part if isinstance(part, str) else "".join(part) for part in metadata["options"]]
             ),
             kernels=tuple(metadata["kernels"]),
         )
@@ -108,14 +109,15 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             packed=ast.literal_eval(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=metadata["shown"],
-            warned=tuple([tuple(one) for one in metadata["warned"]]),
+            warned=tuple([tuple(warning) for warning in metadata["warned"]]),
         )
         code = (
             marshal.loads(entry.parts["invoker.code"])
             if metadata["code"] == code_version()
             else None
         )
-    except Exception as error:  # any error of marshal or of an unknown form of an entry
+    except Exception as error:
+        # Of an unknown form of an entry any error may come, from marshal too.
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
     return Code(text, invoker), code
 

@@ -64,7 +64,8 @@ class Generate(Stage[CallValues]):
 
     def __init__(self, result: Result) -> None:
         self.base: OpenArguments | None = None
-        self.front_end = ""  # that of the base
+        # The front end of the base.
+        self.front_end = ""
         self._asked = result
         self._lock = threading.RLock()
         self._unknown = ""
@@ -122,84 +123,84 @@ class Generate(Stage[CallValues]):
         off = key is None or layer.off(self._asked.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
-    def unstored(self, given: CallValues) -> Code:
+    def unstored(self, call: CallValues) -> Code:
         """Make the result and generate code, past the layer."""
         with self._lock:
-            return self._asked.generate(self._made(given)[1])[0]
+            return self._asked.generate(self._made(call)[1])[0]
 
     # the verbs of the look-up
 
-    def name(self, _given: CallValues) -> str:
+    def name(self, _call: CallValues) -> str:
         """The name of the kernel."""
         return self._asked.name
 
-    def off(self, _given: CallValues) -> str:
+    def off(self, _call: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
         self._renew()
-        known = self._asked.front_ends
-        if self.layer.is_off(known):
-            return self.layer.off(known)
+        front_ends = self._asked.front_ends
+        if self.layer.is_off(front_ends):
+            return self.layer.off(front_ends)
         self.key()
         return self.layer.off(self._asked.front_ends)
 
-    def guard(self, _given: CallValues) -> threading.RLock:
+    def guard(self, _call: CallValues) -> threading.RLock:
         """Return the lock that lets one thread at a time work at this Kernel."""
         return self._lock
 
-    def together(self, given: CallValues, look: Look) -> str:
+    def together(self, call: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
-        dtypes = sorted(
-            (name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items()
-        )
+        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(call.values).items())
         return Key([Part("generator key", look.digest), *dtypes]).digest
 
-    def search(self, given: CallValues) -> Generator[RowSlot, Answer, Look]:
+    def search(self, call: CallValues) -> Generator[RowSlot, Answer, Look]:
         """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`."""
         key = self.key()
         if key is None:
             return Look("bypass", self._unknown)
-        look = yield from self._rows(key, given)
-        if given.launch and self.base is not None:
-            _require(self.base, given.values)
+        look = yield from self._rows(key, call)
+        if call.launch and self.base is not None:
+            _require(self.base, call.values)
         return look._replace(digest=key.digest)
 
-    def _rows(self, key: Key, given: CallValues) -> Generator[RowSlot, Answer, Look]:
-        found = yield RowSlot(key)
-        entry, size = found.entry, found.size
+    def _rows(self, key: Key, call: CallValues) -> Generator[RowSlot, Answer, Look]:
+        answer = yield RowSlot(key)
+        entry, size = answer.entry, answer.size
         if entry is None:
-            return Look(found.outcome, found.reason, key)
+            return Look(answer.outcome, answer.reason, key)
         self.base = base = rows.base_of(entry)
         self.front_end = entry.metadata["front_end"]
         if rows.is_whole(entry):
             return _hit(entry, size)
-        dtypes = dtypes_of(given.values, base.packed)
+        dtypes = dtypes_of(call.values, base.packed)
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
-            found = yield RowSlot(special)
-            entry = found.entry
+            answer = yield RowSlot(special)
+            entry = answer.entry
             if entry is not None and rows.fits(entry, base, dtypes):
-                return _hit(entry, size + found.size)
-            if found.outcome == "error":
-                return Look("error", found.reason, special)
+                return _hit(entry, size + answer.size)
+            if answer.outcome == "error":
+                return Look("error", answer.reason, special)
         return Look("miss", rows.difference(base, dtypes), keys[0])
 
-    def load(self, given: CallValues, look: Look) -> Look:
+    def load(self, call: CallValues, look: Look) -> Look:
         """Make stored code ready to launch."""
         (entry,) = look.entries
         ready = rows.ready(entry)
-        ready = self._of_this_run(ready._replace(code=self._named(ready.code)), given)
+        ready = self._of_this_run(ready._replace(code=self._named(ready.code)), call)
         if self.layer.chosen.dump:
             ports.at("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._asked.remark)
 
-    def counted(self, given: CallValues, look: Look) -> Look:
+    def counted(self, call: CallValues, look: Look) -> Look:
         """Under `KCL_DUMP` generate the code of a hit again: the library notes its steps for the dump."""
-        self._asked.remark = ""  # it belongs to this look-up
+        # The remark belongs to this look-up.
+        self._asked.remark = ""
         if not self.layer.chosen.dump:
             return look
-        dtypes = dtypes_of(given.values, None if self.base is None else self.base.packed)
+        dtypes = dtypes_of(call.values, None if self.base is None else self.base.packed)
         try:
-            self._asked.unit()  # a pure recipe runs for that
+            # A pure recipe runs for its unit.
+            self._asked.unit()
             self._asked.generate(
                 {name: dtypes[name] for name in look.entries[0].metadata["chosen"]}
             )
@@ -209,23 +210,23 @@ class Generate(Stage[CallValues]):
             return look
         return look._replace(reason="generated again for KCL_DUMP", spared=0.0)
 
-    def attempt(self, given: CallValues) -> str:
+    def attempt(self, call: CallValues) -> str:
         """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
         with self._lock:
-            return self._asked.generate(self._made(given)[1])[1]
+            return self._asked.generate(self._made(call)[1])[1]
 
     def refusal(self, error: BaseException) -> str:
         """Return that there is no code, with the error of the front end."""
-        said = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
-        return said if isinstance(error, Exception) else ""
+        words = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
+        return words if isinstance(error, Exception) else ""
 
-    def make(self, given: CallValues, look: Look) -> Product:
+    def make(self, call: CallValues, look: Look) -> Product:
         """Make the result and generate code."""
         from kcl.generate import miss
 
         started = time.perf_counter()
         self._asked.remark = ""
-        made, used = self._made(given)
+        made, used = self._made(call)
         if look.outcome == "miss":
             made.missed(self._asked.name)
         code, refused = self._asked.generate(used)
@@ -244,8 +245,8 @@ class Generate(Stage[CallValues]):
             )
         if self.layer.chosen.dump:
             ports.at("dump").note_code(code)
-        promised = given.launch and look.outcome == "miss" and bool(entries)
-        ready = self._of_this_run(made_ready(code), given)
+        promised = call.launch and look.outcome == "miss" and bool(entries)
+        ready = self._of_this_run(made_ready(code), call)
         return Product(ready, entries, promised, look._replace(key=key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
@@ -262,29 +263,29 @@ class Generate(Stage[CallValues]):
 
     # the steps of making
 
-    def _made(self, given: CallValues) -> tuple[Unit, Dtypes]:
+    def _made(self, call: CallValues) -> tuple[Unit, Dtypes]:
         """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
         if self._unit is None or self.base is None:
             self._unit = self._asked.unit()
         made = self._unit
-        dtypes = dtypes_of(given.values, made.packed)
+        dtypes = dtypes_of(call.values, made.packed)
         if self.base is None:
             self.base, self.front_end = made.open(dtypes), made.front_end
-        if given.launch:
-            _require(self.base, given.values)
+        if call.launch:
+            _require(self.base, call.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
-        # without a key no row has the dtypes
+        # Without a key no row has the dtypes.
         if self._key is not None and made.follows(used, self.base.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
         return made, used
 
-    def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
+    def _of_this_run(self, ready: LaunchableCode, call: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""
         options = self._asked.options()
         if options not in (None, ready.code.text.options):
             code = ready.code.with_options(options)
             ready = ready._replace(code=code, digest=code.digest)
-        return ready._replace(choice=self.choice(given.values))
+        return ready._replace(choice=self.choice(call.values))
 
     def _named(self, code: Code) -> Code:
         """Return stored code under the kernel's name in this program: another program may have stored it."""
@@ -303,15 +304,14 @@ def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[s
     """
     import numpy as np
 
-    found = {}
+    dtypes = {}
     for name, value in (unpack(packed, dict(values)) if packed else values).items():
         if isinstance(value, (type, str, np.dtype)):
-            found[name] = np.dtype(value)
-        elif isinstance(
-            getattr(value, "dtype", None), np.dtype
-        ):  # arrays of other packages have other dtypes
-            found[name] = value.dtype
-    return found
+            dtypes[name] = np.dtype(value)
+        # Arrays of other packages have other dtypes.
+        elif isinstance(getattr(value, "dtype", None), np.dtype):
+            dtypes[name] = value.dtype
+    return dtypes
 
 
 def _hit(entry: Entry, size: int) -> Look:

@@ -9,8 +9,9 @@ from kcl.errors import KclError, RecipeError
 
 # Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
+# The number of forms of calls that are played: calls of further forms are the invoker's.
 _VARIANTS = 8
-# the front ends' classes of arguments that are arrays
+# The front ends' classes of arguments that are arrays.
 ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
@@ -65,7 +66,8 @@ class Launcher:
         self.learn = learn
         self.open = open
         self.calls = 0
-        self.vain = 0  # the number of failed attempts to learn
+        # The number of failed attempts to learn.
+        self.vain = 0
         self.hot: Play | None = None
         self.variants: dict[tuple[Any, ...], Play | None] = {}
 
@@ -80,6 +82,7 @@ class Launcher:
         """Enqueue; returns (event, outputs) as loopy's executor does."""
         if self.calls < HOT:
             self.calls += 1
+        # A call with events to wait for, or with a wish for its outputs, is the invoker's.
         elif wait_for is None and out_host is None:
             play = self._variant(queue, arguments)
             result = play(queue, allocator, arguments) if play is not None else None

@@ -36,6 +36,7 @@ def _holds_nothing(event: cl.Event) -> bool:
         return True
     if type(event) is not cl.NannyEvent or event.command_execution_status != _COMPLETE:
         return False
+    # The command has ended: a wait releases the memory of the host, and takes no time.
     event.wait()
     return True
 
@@ -45,7 +46,7 @@ def leave(own: dict[cl.Event, None], array: Array, event: cl.Event) -> None:
 
     An event that holds memory of the host stays: dropping it would wait for its end.
     """
-    array.events[:] = [one for one in array.events if one not in own]
+    array.events[:] = [other for other in array.events if other not in own]
     array.add_event(event)
 
 
@@ -67,11 +68,13 @@ def trim(own: dict[cl.Event, None], wait: bool) -> None:
     for event in older:
         own.pop(event, None)
     if status != _COMPLETE:
-        older[-1].wait()  # raises the error of a failed command
+        # This raises the error of a failed command.
+        older[-1].wait()
 
 
 def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
     try:
         return bool(event.command_queue == queue)
     except (cl.Error, RuntimeError, ValueError):
-        return False  # an event of the user has no queue
+        # An event of the user has no queue.
+        return False

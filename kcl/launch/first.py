@@ -22,7 +22,8 @@ import pyopencl.array as cl_array
 
 from kcl.launch.recording import Allocation, Mark, NotPlayable, record
 
-GUARD = 4096  # bytes before and behind each array; any device may begin a part of a buffer there
+# The bytes before and behind each array; any device may begin a part of a buffer there.
+GUARD = 4096
 MOST_BYTES = 4 << 30  # of the arrays of a launch
 _PATTERN = np.uint8(0xA5)
 Launches = Mapping[str, Any]  # by kernel
@@ -30,24 +31,26 @@ Launches = Mapping[str, Any]  # by kernel
 
 def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the launches of a call by kernel; none where the steps of the invoker cannot be noted."""
-    with suppress(Exception):  # an invoker may refuse the call, or do anything
+    # An invoker may refuse the call, or do anything.
+    with suppress(Exception):
         values: dict[str, Any] = {name: _on_device(value) for name, value in arguments.items()}
-        buffers = {name: one for name, one in values.items() if isinstance(one, cl.Buffer)}
-        found = record(invoke, kernels, values, frozenset(buffers))
+        buffers = {name: value for name, value in values.items() if isinstance(value, cl.Buffer)}
+        recording = record(invoke, kernels, values, frozenset(buffers))
         memory = {
-            **{name: one.size for name, one in buffers.items()},
-            **{f"{one.name}.base_data": _size(*one[1:3]) for one in found.made},
+            **{name: buffer.size for name, buffer in buffers.items()},
+            **{f"{output.name}.base_data": _size(*output[1:3]) for output in recording.made},
         }
         for name, value in values.items():
             if isinstance(value, cl_array.Array):
                 memory[f"{name}.base_data"] = value.base_data.size
         launches = {}
-        for step in found.steps:
-            given = [_noted(*step.arguments[at], memory) for at in range(len(step.arguments))]
-            sizes = [one if one is None else list(map(int, one)) for one in step.sizes]
-            if step.flags and step.flags[0]:  # the global size counts groups
-                sizes[0] = [one * each for one, each in zip(*sizes[:2], strict=True)]
-            launches[step.kernel] = [*sizes, given]
+        for step in recording.steps:
+            set_values = [_noted(*step.arguments[at], memory) for at in range(len(step.arguments))]
+            sizes = [size if size is None else list(map(int, size)) for size in step.sizes]
+            # The first flag says that the global size counts groups.
+            if step.flags and step.flags[0]:
+                sizes[0] = [count * local for count, local in zip(*sizes[:2], strict=True)]
+            launches[step.kernel] = [*sizes, set_values]
         return launches
     return {}
 
@@ -55,12 +58,12 @@ def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]
 def launch(queue: cl.CommandQueue, program: cl.Program, launches: Launches) -> str:
     """Launch kernels of a program again; return what is wrong with that. Raises cl.Error."""
     for name, (size, local, offset, arguments) in launches.items():
-        needed = sum(one + 2 * GUARD for one in arguments if isinstance(one, int))
+        needed = sum(argument + 2 * GUARD for argument in arguments if isinstance(argument, int))
         if needed > MOST_BYTES:
             return f"{name} needs arrays of {needed} bytes, above the limit of {MOST_BYTES}"
         kernel, arrays = cl.Kernel(program, name), list[tuple[cl.Buffer, cl.Buffer]]()
-        for at, one in enumerate(arguments):
-            kernel.set_arg(at, _argument(queue, one, arrays))
+        for at, argument in enumerate(arguments):
+            kernel.set_arg(at, _argument(queue, argument, arrays))
         cl.enqueue_nd_range_kernel(queue, kernel, size, local, offset, allow_empty_ndrange=True)
         queue.finish()
         if any(_is_broken(queue, whole) for whole, _part in arrays):
@@ -68,19 +71,22 @@ def launch(queue: cl.CommandQueue, program: cl.Program, launches: Launches) -> s
     return ""
 
 
-def _argument(queue: cl.CommandQueue, one: Any, arrays: list[tuple[cl.Buffer, cl.Buffer]]) -> Any:
+def _argument(
+    queue: cl.CommandQueue, argument: Any, arrays: list[tuple[cl.Buffer, cl.Buffer]]
+) -> Any:
     """Return an argument as OpenCL takes it; memory with its guards, and its part between them, join the arrays."""
-    if isinstance(one, list):
-        return cl.LocalMemory(*one)
-    if isinstance(one, str):
-        return np.frombuffer(bytes.fromhex(one), np.uint8)
-    if one is None:
+    if isinstance(argument, list):
+        return cl.LocalMemory(*argument)
+    if isinstance(argument, str):
+        return np.frombuffer(bytes.fromhex(argument), np.uint8)
+    if argument is None:
         return None
-    whole = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, one + 2 * GUARD)
+    whole = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, argument + 2 * GUARD)
     cl.enqueue_fill_buffer(queue, whole, _PATTERN, 0, whole.size)
-    cl.enqueue_fill_buffer(queue, whole, np.uint8(0), GUARD, one)
-    part = whole.get_sub_region(GUARD, one)
-    arrays.append((whole, part))  # a kernel keeps no memory alive
+    cl.enqueue_fill_buffer(queue, whole, np.uint8(0), GUARD, argument)
+    part = whole.get_sub_region(GUARD, argument)
+    # A kernel keeps no memory alive: the list does.
+    arrays.append((whole, part))
     return part
 
 

@@ -126,7 +126,7 @@ def record(
     Raises NotPlayable, or the error of the invoker where it refuses the call.
     """
     notes = _Notes()
-    given = {
+    stand_ins = {
         name: _Layout(
             notes,
             name,
@@ -142,7 +142,7 @@ def record(
     }
     queue = QueueMark("_kcl_queue")
     event, outputs = _on_stand_ins(invoke, notes, passed)(
-        _Kernels(kernels), queue, None, None, None, **given
+        _Kernels(kernels), queue, None, None, None, **stand_ins
     )
     if event is not notes.last or event is None:
         raise NotPlayable("the event of another launch is returned")
@@ -163,7 +163,8 @@ class _Notes:
         self.steps: list[Step] = []
         self.waited: list[str] = []
         self.written: list[str] = []
-        self.last: object = None  # the event of the last enqueue
+        # The event of the last enqueue.
+        self.last: object = None
         self.names: dict[str, Any] = {}
 
     def enqueue(
@@ -209,11 +210,11 @@ class _Notes:
             data.size if isinstance(data, Allocation) else 0,
         )
         if not {*keywords} <= _ARRAY_KEYWORDS or not all(
-            isinstance(one, (int, np.integer)) for one in numbers
+            isinstance(number, (int, np.integer)) for number in numbers
         ):
             raise NotPlayable("allocates in another way")
-        found, size = _constructed(positional, keywords)
-        made = AllocatedOutput(f"_kcl_made{len(self.made)}", positional, keywords, found, size)
+        attributes, size = _constructed(positional, keywords)
+        made = AllocatedOutput(f"_kcl_made{len(self.made)}", positional, keywords, attributes, size)
         self.made.append(made)
         return _Layout(self, made.name, shape, strides, 0, dtype, strides is None)
 
@@ -273,7 +274,8 @@ class _Layout:
         self.strides = strides
         self.offset = offset
         self.dtype = dtype
-        self.flags = SimpleNamespace(c_contiguous=contiguous)  # the one flag that invokers ask for
+        # Invokers ask for this flag alone.
+        self.flags = SimpleNamespace(c_contiguous=contiguous)
         self.base_data = Mark(f"{name}.base_data")
 
     @property
@@ -363,6 +365,7 @@ def _on_stand_ins(
             Mark(f"_kcl_index({value.text})") if isinstance(value, Mark) else operator.index(value)
         )
 
+    # By identity, since an invoker may have a function under any name.
     stand_ins: dict[int, Any] = {
         id(cl): _Module(enqueue_nd_range_kernel=notes.enqueue, LocalMemory=cl.LocalMemory),
         id(cl_array): _Module(Array=notes.array),
@@ -378,6 +381,7 @@ def _on_stand_ins(
         if dtype is not None and not dtype.names:
             namespace[f"_kcl_dtype_{name}"] = _dtype(notes, name, dtype)
     for name, value in own.items():
+        # The invoker's own helpers must see the stand-ins, too.
         if isinstance(value, FunctionType) and value.__globals__ is own:
             namespace[name] = FunctionType(
                 value.__code__, namespace, name, value.__defaults__, value.__closure__

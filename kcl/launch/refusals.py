@@ -23,15 +23,13 @@ from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
-# a call of a Source may give these beside its arguments
-_SIZES = (
-    "global_size",
-    "local_size",
-    "global_offset",
-)
-_BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
+# A call of a Source may give these beside its arguments.
+_SIZES = ("global_size", "local_size", "global_offset")
+# Every call may give these.
+_BESIDE = ("allocator", "wait_for", "out_host")
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset, type)
-_INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
+# The beginning of the file name of an invoker.
+_INVOKER = "<kcl invoker of "
 _SHOWN = 40  # characters of a value
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 # "error: FILE:LINE:COLUMN: words" of PoCL, "FILE:LINE:COLUMN: error: words" of clang itself.
@@ -61,7 +59,7 @@ def at_fault(call: FailedCall) -> str:
         if name in call.packed or value is None:
             continue
         if name in _SIZES and name not in arguments and (call.sized or arguments):
-            said = (
+            fault = (
                 _wrong_size(name, value)
                 if call.sized
                 else f"loopy finds the sizes of its kernels; leave {name} out"
@@ -74,21 +72,21 @@ def at_fault(call: FailedCall) -> str:
             return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         else:
             wrong = _wrong(call, name, value, arguments.get(name))
-            said = wrong and f"argument {name!r} {wrong}"
-        if said:
-            return f"kernel {call.kernel!r}: {said}"
+            fault = wrong and f"argument {name!r} {wrong}"
+        if fault:
+            return f"kernel {call.kernel!r}: {fault}"
     return ""
 
 
 def unknown_open(call: FailedCall) -> KeyError | None:
     """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
-    known = given_in_calls(call.known)
+    arguments = given_in_calls(call.known)
     unknown = [
         name
         for name in call.given
-        if name not in known and name not in call.packed and name not in _SIZES
+        if name not in arguments and name not in call.packed and name not in _SIZES
     ]
-    return KeyError(unknown[0]) if known and unknown else None
+    return KeyError(unknown[0]) if arguments and unknown else None
 
 
 def named(call: FailedCall) -> Exception | None:
@@ -97,29 +95,31 @@ def named(call: FailedCall) -> Exception | None:
     below = list(dropwhile(lambda frame: not frame.f_code.co_filename.startswith(_INVOKER), frames))
     mine = (_INVOKER, os.path.dirname(cl.__file__))
     if not below or not all(frame.f_code.co_filename.startswith(mine) for frame in below):
-        return None  # an allocator of the user raises its own errors
+        # An allocator of the user raises its own errors.
+        return None
     sizes = {name: call.given.get(name) for name in _SIZES if call.sized}
     reason = str(call.error)
-    if isinstance(call.error, cl.Error):  # it writes routine and status before its words
+    # pyopencl writes routine and status before the words.
+    if isinstance(call.error, cl.Error):
         reason = reason.partition(" - ")[2]
         if sizes and call.error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
-            # those in the call or the declaration
+            # The sizes in the call, or in the declaration.
             sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}
             pairs = zip(*[size or () for size in sizes.values()], strict=False)
             reason = next((f"{n} is no multiple of {m}" for n, m in pairs if m and n % m), reason)
-    given = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
-    where = f"kernel {call.kernel!r}" + (f" with {', '.join(given)}" if given else "")
+    size_texts = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
+    where = f"kernel {call.kernel!r}" + (f" with {', '.join(size_texts)}" if size_texts else "")
     return worded(call.error, f"{where}: {reason}" if reason else where)
 
 
-def given_in_calls(known: Iterable[Any]) -> dict[str, Any]:
+def given_in_calls(arguments: Iterable[Any]) -> dict[str, Any]:
     """Return the arguments that a call gives, by name: all but local memory."""
-    return {argument.name: argument for argument in known if argument.kind != "Local"}
+    return {argument.name: argument for argument in arguments if argument.kind != "Local"}
 
 
-def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
+def refuse_asked(kernel: str, values: Mapping[str, Any]) -> None:
     """Raise TypeError for a name of a dtype that numpy does not know."""
-    for name, value in given.items():
+    for name, value in values.items():
         if isinstance(value, str):
             try:
                 np.dtype(value)
@@ -130,11 +130,11 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
 
 
 def refuse_unlike(
-    kernel: str, given: Mapping[str, Any], known: Sequence[Any], is_source: bool
+    kernel: str, values: Mapping[str, Any], declared: Sequence[Any], is_source: bool
 ) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
-    arguments = given_in_calls(known)
-    for name, value in given.items():
+    arguments = given_in_calls(declared)
+    for name, value in values.items():
         if name not in arguments:
             if is_source and name in _SIZES:
                 continue
@@ -169,15 +169,15 @@ def worded(error: Exception, words: str) -> Exception | None:
 
     For a class that needs more than a text the nearest base class that needs only a text is used.
     """
-    said: Any = words
+    content: Any = words
     if isinstance(error, cl.Error):
-        said = cl._cl._ErrorRecord(msg=words, code=error.code, routine=error.routine)
+        content = cl._cl._ErrorRecord(msg=words, code=error.code, routine=error.routine)
     for kind in type(error).__mro__:
         if kind is Exception:
             break
         try:
-            found: Exception = kind(said)
-            return found
+            reworded: Exception = kind(content)
+            return reworded
         except TypeError:
             continue
     return None
@@ -194,9 +194,9 @@ def place(recipe: Any) -> str:
 def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
     """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
-    said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
+    message = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
     cure = "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in words else ""
-    return worded(error, said + cure)
+    return worded(error, message + cure)
 
 
 def with_lines(log: str, text: str) -> str:
@@ -206,7 +206,7 @@ def with_lines(log: str, text: str) -> str:
         lines, number = _lines(message[2], text), int(message[3])
         line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         below = log[message.end() + 1 :].partition("\n")[0]
-        # the empty line is in each
+        # An empty line is in every text, so nothing is added.
         return message[0] if line in below else f"{message[0]}\n    {line}"
 
     return _MESSAGE.sub(shown, log)
@@ -235,8 +235,8 @@ def _dtype(text: str) -> np.dtype[Any] | None:
         return None
 
 
-def _unknown(kernel: str, name: str, known: Iterable[str]) -> str:
-    return f"kernel {kernel!r} takes no argument {name!r}{meant(name, known)}"
+def _unknown(kernel: str, name: str, names: Iterable[str]) -> str:
+    return f"kernel {kernel!r} takes no argument {name!r}{meant(name, names)}"
 
 
 def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
@@ -276,7 +276,8 @@ def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
             else ""
         )
     if kind == "Array" and is_memory:
-        return ""  # of a Source, and a call may give the sizes
+        # It is an array of a Source, and a call may give the sizes.
+        return ""
     element = f"np.{dtype}" if dtype.isbuiltin == 1 else "dtype"
     return f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, element)}"
 
@@ -306,10 +307,12 @@ def _is_number(error: Exception, value: Any, dtype: np.dtype[Any]) -> bool:
     if isinstance(value, _NO_NUMBERS) or getattr(value, "ndim", False):
         return False
     if not isinstance(error, (TypeError, OverflowError, RuntimeError)):
-        return True  # the call failed for another reason
+        # The call failed for another reason.
+        return True
     try:
         dtype.type(operator.index(value) if dtype.kind in "iu" else value)
-    except Exception:  # numpy and the value may raise any error
+    except Exception:
+        # The value and numpy may raise any error.
         return False
     return True
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 # Bounds: signatures of one script, failed attempts to learn a call.
 _SIGNATURES = 32
 _VAIN = 8
+# The types of the numbers in a tuple that is a size.
+_WHOLE = {int}
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
-_WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset(
     (bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD"))
 )
@@ -166,7 +167,8 @@ class _Signatures:
         }
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
-        self._kernels = launcher.program.kernels(launcher.names)  # for this caller alone
+        # The kernel objects are for this caller alone.
+        self._kernels = launcher.program.kernels(launcher.names)
         self._known: dict[tuple[Any, ...], Script | None] = {}
 
     @property
@@ -176,12 +178,12 @@ class _Signatures:
 
     def names(self) -> dict[str, Any]:
         """Return the global names of the function."""
-        found: dict[str, Any] = {
+        namespace: dict[str, Any] = {
             **self._beside,
             **self._types,
             **{
-                f"_kcl_{one.__name__}": one
-                for one in (
+                f"_kcl_{value.__name__}": value
+                for value in (
                     Array,
                     Exception,
                     IndexError,
@@ -193,7 +195,8 @@ class _Signatures:
                     type,
                 )
             },
-            "_kcl_s0": None,  # what a call tests first: then `_kcl_choose` sets this and the other numbers
+            # A call tests this first: `_kcl_choose` sets it, and the other numbers before it.
+            "_kcl_s0": None,
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
             "_kcl_numbers": _NUMBERS,
@@ -202,9 +205,11 @@ class _Signatures:
             "_kcl_enqueue": cl.enqueue_nd_range_kernel,
         }
         for number, name in enumerate(self._first.kernels):
-            kernel = found[f"_kcl_k{number}"] = self._kernels[name]
-            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter) for setter in WIDTH})
-        return found
+            kernel = namespace[f"_kcl_k{number}"] = self._kernels[name]
+            namespace.update(
+                {f"_kcl_k{number}{setter}": getattr(kernel, setter) for setter in WIDTH}
+            )
+        return namespace
 
     def choose(
         self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]
@@ -212,22 +217,24 @@ class _Signatures:
         """Make the signature of a call the current one; raises NotPlayable, or the invoker's error."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
         if any(type(value) is tuple and not _is_size(value) for value in deciding):
-            raise NotPlayable  # (4.0,) equals (4,), and is no size
+            # `(4.0,)` equals `(4,)`, and is no size.
+            raise NotPlayable
         key = (*layouts, *((type(value), value) for value in deciding))
         try:
-            found = self._known[key]
+            current = self._known[key]
         except KeyError:
-            found = self._learned(key, arrays, deciding)
-        if found is None:
+            current = self._learned(key, arrays, deciding)
+        if current is None:
             raise NotPlayable
-        names["_kcl_s0"] = None  # after a failure in between no signature is current
-        for kernel, setter, items in found.constants:
+        # After a failure in between no signature is current.
+        names["_kcl_s0"] = None
+        for kernel, setter, items in current.constants:
             getattr(self._kernels[kernel], setter)(items)
         for i, (shape, strides, offset) in enumerate(layouts[1:], 1):
             names[f"_kcl_s{i}"], names[f"_kcl_t{i}"], names[f"_kcl_o{i}"] = shape, strides, offset
         for i, value in enumerate(deciding):
             names[f"_kcl_v{i}"], names[f"_kcl_y{i}"] = value, type(value)
-        for i, value in enumerate(found.cells):
+        for i, value in enumerate(current.cells):
             names[f"_kcl_c{i}"] = value
         names["_kcl_s0"], names["_kcl_t0"], names["_kcl_o0"] = layouts[0]
 
@@ -240,20 +247,21 @@ class _Signatures:
         values = dict(
             zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True)
         )
-        given = {name: values.get(name) for name in self._form.names}
-        found: Script | None = None
+        arguments = {name: values.get(name) for name in self._form.names}
+        written: Script | None = None
         try:
             _check_plain(arrays)
-            found = script(self._form, record(*self._code, given, self._passed))
+            written = script(self._form, record(*self._code, arguments, self._passed))
         except Exception:
-            pass  # the invoker raises the user's error
-        if found is not None and (found.text, found.kernels) != (
+            # The invoker raises the user's error, as it takes the call.
+            pass
+        if written is not None and (written.text, written.kernels) != (
             self._first.text,
             self._first.kernels,
         ):
-            found = None
-        self._known[key] = found
-        return found
+            written = None
+        self._known[key] = written
+        return written
 
     def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
         """Return True if the invoker only sets a scalar as an argument."""
@@ -278,7 +286,7 @@ def _is_array(kind: type[Any]) -> bool:
     if kind is Array or not issubclass(kind, Array):
         return kind is Array
     return not any(
-        name in _USED for one in kind.__mro__[: kind.__mro__.index(Array)] for name in vars(one)
+        name in _USED for base in kind.__mro__[: kind.__mro__.index(Array)] for name in vars(base)
     )
 
 
@@ -332,10 +340,10 @@ def _unmanaged(
         try:
             event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
         except Exception as error:
-            said = refused(error, arguments)
-            if said is None:
+            instead = refused(error, arguments)
+            if instead is None:
                 raise
-            raise said from None
+            raise instead from None
         return event
 
     return launch

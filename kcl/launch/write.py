@@ -61,7 +61,7 @@ class _Writer:
         )
         if recording.written and not {*recording.written} <= {
             *recording.waited,
-            *(one.name for one in recording.made),
+            *(output.name for output in recording.made),
         }:
             raise NotPlayable("keeps events without waiting for them")
 
@@ -105,8 +105,8 @@ class _Writer:
     @property
     def otherwise(self) -> str:
         """Leave the call to the invoker."""
-        given = ", ".join(f"{name}={name}" for name in self.form.names)
-        return f"return _kcl_slow({given})" if self.form.bound else "return None"
+        keywords = ", ".join(f"{name}={name}" for name in self.form.names)
+        return f"return _kcl_slow({keywords})" if self.form.bound else "return None"
 
     def arguments(self) -> None:
         """Take the arguments out of their dictionary."""
@@ -150,16 +150,16 @@ class _Writer:
         if self.form.bound:
             raise NotPlayable("allocates")
         if made.found:
-            given = {
+            attributes = {
                 "queue": "_kcl_queue",
                 "context": "_kcl_context",
                 "events": "[]",
                 "allocator": "_kcl_default",
             }
-            given |= {name: self.cell(value) for name, value in made.found.items()}
-            given["base_data"] = f"_kcl_default({self.cell(made.size)})"
+            attributes |= {name: self.cell(value) for name, value in made.found.items()}
+            attributes["base_data"] = f"_kcl_default({self.cell(made.size)})"
             self(3, "if _kcl_allocator is None:", f"    {made.name} = _kcl_new(_kcl_Array)")
-            self(4, *(f"{made.name}.{name} = {text}" for name, text in given.items()))
+            self(4, *(f"{made.name}.{name} = {text}" for name, text in attributes.items()))
             self(3, "else:")
         else:
             self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
@@ -211,28 +211,29 @@ class _Writer:
         if self.form.bound or not self.recording.written:
             return
         made = [name for name in self.recording.written if name not in self.managed]
-        given = [name for name in self.recording.written if name in self.managed]
+        managed = [name for name in self.recording.written if name in self.managed]
         self(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
-        if given and self.form.in_order:
-            add = [f"    {name}.add_event(_kcl_evt)" for name in given]
+        # Of a queue in order the last event stands for all: it takes the place of the others.
+        if managed and self.form.in_order:
+            add = [f"    {name}.add_event(_kcl_evt)" for name in managed]
             self(1, "try:", "    if _kcl_w is None:")
-            for name in given:
+            for name in managed:
                 events = f"_kcl_e{self.managed.index(name)}"
                 self(3, f"if not {events}:", f"    {events}.append(_kcl_evt)")
-                one = f"_kcl_len({events}) == 1 and {events}[0] in _kcl_own"
-                self(3, f"elif {one}:", f"    {events}[0] = _kcl_evt")
+                is_own = f"_kcl_len({events}) == 1 and {events}[0] in _kcl_own"
+                self(3, f"elif {is_own}:", f"    {events}[0] = _kcl_evt")
                 self(3, "else:", f"    _kcl_leave({name}, _kcl_evt)")
             self(2, "else:", *add)
             # Another thread has emptied a list.
             self(1, "except _kcl_IndexError:", *add)
         else:
-            self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))
+            self(1, *(f"{name}.add_event(_kcl_evt)" for name in managed))
         if self.form.in_order:
             self(1, "_kcl_own[_kcl_evt] = None")
             self(
                 1,
                 "if not _kcl_len(_kcl_own) & _kcl_mask:",
-                f"    _kcl_trim(_kcl_own, {bool(given)})",
+                f"    _kcl_trim(_kcl_own, {bool(managed)})",
             )
 
     def result(self) -> str:

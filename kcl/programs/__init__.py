@@ -10,7 +10,8 @@ from kcl.base import attended
 from kcl.base.attended import is_of_kcl, uncounted
 
 
-@functools.cache  # recipes and the face of loopy ask for it
+# Once: recipes and the face of loopy ask for it.
+@functools.cache
 def note_outside() -> None:
     """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
     if "pyopencl" in sys.modules:
@@ -28,7 +29,8 @@ def _note_builds(package: Any) -> None:
     from kcl.cache import layer, layers
 
     original = getattr(getattr(package, "Program", None), "build", None)
-    if original is None or is_of_kcl(original):  # the integrations serve it
+    # The integrations serve it already.
+    if original is None or is_of_kcl(original):
         return
 
     def build(*arguments: Any, **keywords: Any) -> Any:

@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 def from_source(
     context: cl.Context,
     text: ProgramText,
-    given: str,
+    source: str,
     mark: str = "",
     holder: cl.Program | None = None,
 ) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers. Shows no message.
 
-    The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
-    user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.
-    Raises pyopencl's own error where the source does not compile.
+    The driver gets `source`, which may have a line more than the text. `mark` is a further option, which no message
+    shows. `holder` is the user's program that the build is for: it keeps a program that does not compile, as pyopencl
+    does, with the reason. Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
 
-    raw = cl._cl._Program(context, given)
+    # The class below pyopencl's wrapper: the public `build` asks pyopencl's own cache first.
+    raw = cl._cl._Program(context, source)
     program = cl.Program(raw)
     program._source = text.source
     if holder is not None:
@@ -59,7 +60,8 @@ def _built(raw: Any, options: bytes) -> Any:
     """Build once, and show no message of the compiler; pyopencl's own function words the error of what fails."""
     try:
         raw._build(options=options, devices=None)
-    except (cl.Error, AttributeError, TypeError) as error:  # or another version of pyopencl
+    except (cl.Error, AttributeError, TypeError) as error:
+        # Another version of pyopencl may lack the function, or take other arguments there.
         built = _Failed(raw, error) if isinstance(error, cl.Error) else raw
         return type(raw).build(built, options)
     return raw
@@ -81,10 +83,10 @@ class _Failed(NamedTuple):
 def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
     """Return the text of an entry's program, with these options."""
     about, source = entry.metadata, entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-    found = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
-    # a driver may have put a line before it
-    bare = found._replace(source=source.partition("\n")[2])
-    return bare if bare.source_digest == about.get("program") else found
+    text = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
+    # A driver may have put a line before the source.
+    bare = text._replace(source=source.partition("\n")[2])
+    return bare if bare.source_digest == about.get("program") else text
 
 
 def refusal(error: BaseException) -> str:
@@ -94,19 +96,19 @@ def refusal(error: BaseException) -> str:
     """
     log = str(error).partition("Build on ")[2].splitlines()[2:]
     first = next((line for line in log if "error" in line), "".join(log[:1]))
-    said = re.sub(r"(\S*/\S*|^\s*\d+):(?=\d+:\d+:)", "", first).strip()
-    return f"does not compile: {said[:200]}" if said else ""
+    words = re.sub(r"(\S*/\S*|^\s*\d+):(?=\d+:\d+:)", "", first).strip()
+    return f"does not compile: {words[:200]}" if words else ""
 
 
 def logs(program: cl.Program) -> list[str]:
     """Return the compiler's log of a program, for each of its devices."""
-    found = []
+    texts = []
     for device in program.get_info(cl.program_info.DEVICES):
         try:
-            found.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
+            texts.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
         except cl.Error:
-            found.append("")
-    return found
+            texts.append("")
+    return texts
 
 
 def entries(
@@ -115,12 +117,12 @@ def entries(
     text: ProgramText,
     program: cl.Program,
     look: Look,
-    said: tuple[str, ...],
+    messages: tuple[str, ...],
     **more: Any,
 ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
     """Describe a program that was built, for each slot that has no entry: (entries, promises).
 
-    `said` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
+    `messages` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
     part of the key was made: the driver read it later than kcl did.
     """
     whole: list[tuple[str, Entry]] = []
@@ -129,7 +131,7 @@ def entries(
     if not slots or not headers_stand(text.source, slots[0].options, slots[0].key):
         return [], ()
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
-    lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, said, strict=False)}
+    lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, messages, strict=False)}
     for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
         entry = driver.entry(text, slot, log).described(**more)
         try:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int], object]
-BEING_COMPLETED = "being completed: this process has built it before"  # the reason of a miss
+# The reason of a miss in an event.
+BEING_COMPLETED = "being completed: this process has built it before"
 # The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
 _FEATURES = (
     *(
@@ -97,15 +98,15 @@ class OpenJobs(NamedTuple):
         """Return what is open, in sentences that say what completes it."""
         from kcl.base.text.layout import counted
 
-        said = []
+        sentences = []
         if self.here:
             programs = counted(len(self.here), "program waits", "programs wait")
-            said.append(
+            sentences.append(
                 f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}"
             )
         for device, count in self.devices().items():
             jobs = counted(count, "job is", "jobs are")
-            said.append(
+            sentences.append(
                 f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it"
             )
         if self.failures:
@@ -113,10 +114,10 @@ class OpenJobs(NamedTuple):
                 counted(len(self.failures), "program", "programs"),
                 ", ".join(self.failures[:3]),
             )
-            said.append(
+            sentences.append(
                 f"{programs} could not be completed: {latest}; runs build from source and ask again"
             )
-        return [*said, *filter(None, [self.unknown])]
+        return [*sentences, *filter(None, [self.unknown])]
 
 
 class Driver:
@@ -125,7 +126,8 @@ class Driver:
     Stateless.
     """
 
-    may_fork = False  # a forked child may run recipes, which call no OpenCL
+    # True if a forked child may run recipes, which call no OpenCL.
+    may_fork = False
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
@@ -163,7 +165,8 @@ class Driver:
         """Describe a program that was built; its binary is not in it."""
         log = self.messages(log)
         for mark, directory in marks(slot.options):
-            log = log.replace(directory, mark)  # the log names headers by their place
+            # The log names headers by their place, which is another one in another run.
+            log = log.replace(directory, mark)
         device = slot.device
         metadata = {
             "kernel": text.kernel,
@@ -257,7 +260,8 @@ def identity_of(device: cl.Device) -> tuple[Part, ...]:
         Part("address bits", str(device.address_bits)),
         Part("driver library", _library(platform)),
     ]
-    if device.type & 2:  # CL_DEVICE_TYPE_CPU
+    # This is `CL_DEVICE_TYPE_CPU`, by its number: pyopencl need not be imported.
+    if device.type & 2:
         parts.append(Part("cpu features", cpu_features()))
     return tuple(parts)
 

@@ -19,7 +19,7 @@ from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 
 ABSENT = "absent"
-# comments; texts and characters, closed or not, which hide the marks of comments
+# Comments, and texts and characters, closed or not, which hide the marks of comments.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
 _BLANK = r"[ \t\f\v]"
 _INCLUDE = re.compile(
@@ -49,7 +49,7 @@ _UNREADABLE = (
     ),
     (re.compile(r"\.(?:incbin|include)\b"), "may let the assembler read a file"),
 )
-# pieces of which ## can make the names above
+# The names that a text must not ask for, and the pieces of which `##` can make them.
 _BUILT_IN = (
     "__has_include",
     "__has_include_next",
@@ -60,7 +60,7 @@ _BUILT_IN = (
 )
 _PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
 _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
-# further directories in which a driver may look
+# Further directories in which a driver may look.
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
@@ -114,7 +114,8 @@ class _Scan:
         self.parts: list[Part] = []
         self.files: dict[str, str] = {}
         self._directories = directories
-        self.seen: dict[str, int] = {}  # path -> the number of its part
+        # The number of the part of each path.
+        self.seen: dict[str, int] = {}
         self.text(_Text("the source", "", source))
 
     def text(self, text: _Text) -> None:
@@ -142,9 +143,11 @@ class _Scan:
         path = self._resolve(written, text)
         if path is None:
             self.parts.append(Part(f"header {header}", ABSENT))
-        found = [path] if path else [os.path.join(one, header) for one in _system_directories()]
-        for one in filter(self._is_there, found):
-            self._read(one, header, text.name)
+        paths = (
+            [path] if path else [os.path.join(folder, header) for folder in _system_directories()]
+        )
+        for place in filter(self._is_there, paths):
+            self._read(place, header, text.name)
 
     def _read(self, path: str, header: str, where: str) -> None:
         if path in self.seen:
@@ -174,7 +177,9 @@ class _Scan:
         beside = os.path.join(text.place, header)
         if written[0] == '"' and text.place and self._is_there(beside):
             return beside
-        pairs = ((one, os.path.join(_QUOTES.sub("", one), header)) for one in self._directories)
+        pairs = (
+            (folder, os.path.join(_QUOTES.sub("", folder), header)) for folder in self._directories
+        )
         directory, path = next((pair for pair in pairs if self._is_there(pair[1])), ("", None))
         if _QUOTES.search(directory):
             says = (
@@ -189,9 +194,8 @@ class _Scan:
         return path
 
 
-@functools.lru_cache(
-    maxsize=64
-)  # programs that are made of templates share the headers of their library
+# Programs that are made of templates share the headers of their library.
+@functools.lru_cache(maxsize=64)
 def _code(text: _Text) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
     lines = text.raw.replace("\r\n", "\n").replace("\r", "\n")
@@ -213,23 +217,24 @@ def _code(text: _Text) -> str:
 
 def _blanked(match: re.Match[str], text: _Text) -> str:
     """Put blanks in the place of a comment; texts stay."""
-    found = match.group()
-    if found[0] == "/":
-        return " " * len(found)
-    if "/*" in found and (len(found) == 1 or found[-1] != found[0]):
+    written = match.group()
+    if written[0] == "/":
+        return " " * len(written)
+    if "/*" in written and (len(written) == 1 or written[-1] != written[0]):
         raise UnknownInput(f"{text.name} opens a text that it does not close before a comment")
-    return found
+    return written
 
 
 def _system_directories() -> list[str]:
     """Return the directories of the system, in which some drivers look, with those of its architectures."""
-    found = []
+    folders = []
     for directory in filter(os.path.isdir, _SYSTEM):
-        found += [directory, *_of_architectures(directory, os.stat(directory).st_mtime_ns)]
-    return found
+        folders += [directory, *_of_architectures(directory, os.stat(directory).st_mtime_ns)]
+    return folders
 
 
-@functools.lru_cache(maxsize=8)  # the C library's headers are hundreds of names
+# The C library's headers are hundreds of names.
+@functools.lru_cache(maxsize=8)
 def _of_architectures(directory: str, _changed: int) -> list[str]:
     names = sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
     return [os.path.join(directory, name) for name in names]

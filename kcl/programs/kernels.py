@@ -26,17 +26,14 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import ProgramText
 
-# the words of pyopencl
+# The words of pyopencl.
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _DICTIONARY = "invoker_cache"
-_OURS = "_kcl_late"  # on the function that kcl put in its place
-# beside name, counts and types
-_FORM = {
-    "devs",
-    "warn_about_arg_count_bug",
-    "work_around_arg_count_bug",
-}
+# The function that kcl put in the place of pyopencl's has this attribute.
+_OURS = "_kcl_late"
+# The keywords with which pyopencl asks, beside name, counts and types.
+_FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}
 
 
 def of_binaries(
@@ -51,7 +48,7 @@ def of_binaries(
     The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    # each new kernel object asks for it, and fails once inside where it is missing
+    # Each new kernel object asks for the source, and fails once inside where it is missing.
     program._source = text.source
     if not built_silently(program, options):
         program.build(options=passed(text.options))
@@ -79,12 +76,13 @@ def kernel_names(program: cl.Program) -> tuple[str, ...]:
 def generate_late() -> None:
     """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
     foreign.import_anyway(_MODULE)
-    asked = sys.modules[_MODULE]
-    generate, dictionary = getattr(asked, _ASKED, None), getattr(asked, _DICTIONARY, None)
+    module = sys.modules[_MODULE]
+    generate, dictionary = getattr(module, _ASKED, None), getattr(module, _DICTIONARY, None)
     if generate is not None and not hasattr(generate, _OURS):
-        setattr(asked, _ASKED, _late(generate))  # two threads may wrap it twice, without effect
+        # No lock: two threads may wrap the function twice, without effect.
+        setattr(module, _ASKED, _late(generate))
     if dictionary is not None and type(dictionary) is not SparedDictionary:
-        setattr(asked, _DICTIONARY, SparedDictionary(dictionary))
+        setattr(module, _DICTIONARY, SparedDictionary(dictionary))
 
 
 class SparedDictionary:
@@ -136,7 +134,8 @@ def _functions(generate: Callable[[], Any]) -> tuple[Callable[..., Any], Callabl
 
     def set_args(kernel: cl.Kernel, *values: Any) -> None:
         if len(values) != kernel.num_args:
-            generate()[1](kernel, *values)  # raises pyopencl's own error
+            # This raises pyopencl's own error.
+            generate()[1](kernel, *values)
         kernel._set_arg_multi(tuple(itertools.chain.from_iterable(enumerate(values))))
 
     return enqueue, set_args
@@ -148,15 +147,15 @@ def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
     Raises what the user's filters raise. They see pyopencl's module, as without kcl.
     """
     pairs = zip(devices, logs, strict=False)
-    said = [
+    messages = [
         f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()
     ]
-    if said:
+    if messages:
         from pytools import strtobool
 
         words = _HINT
         if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
             words = "From-source build succeeded, but resulted in non-empty logs:\n" + (
                 75 * "=" + "\n"
-            ).join(said)
+            ).join(messages)
         warn_the_program(words, cl.CompilerWarning, cl.__name__)

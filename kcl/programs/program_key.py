@@ -95,9 +95,9 @@ def slots_of(
 def first_kernel(source: str) -> str:
     """Return the name of the first kernel in a text, empty where none is seen."""
     # A pattern that begins with a word is found at once in a text of 100 kB.
-    for found in _KERNEL.finditer(source):
-        if not source[: found.start()].removesuffix("__")[-1:].isidentifier():
-            return found[1]
+    for match in _KERNEL.finditer(source):
+        if not source[: match.start()].removesuffix("__")[-1:].isidentifier():
+            return match[1]
     return ""
 
 
@@ -220,9 +220,9 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 
 def marks(options: BuildOptions) -> list[tuple[str, str]]:
     """Return the marks that stand for the include directories in a stored log, the longest directory first."""
-    found = [
-        (f"<include {number}>", one)
-        for number, one in enumerate(options.directories)
-        if os.path.isabs(one)
+    pairs = [
+        (f"<include {number}>", directory)
+        for number, directory in enumerate(options.directories)
+        if os.path.isabs(directory)
     ]
-    return sorted(found, key=lambda one: len(one[1]), reverse=True)
+    return sorted(pairs, key=lambda pair: len(pair[1]), reverse=True)

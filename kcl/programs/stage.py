@@ -74,10 +74,13 @@ class BuiltProgram:
     def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
-        self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
-        self.made: list[tuple[str, Entry]] = []  # the entries that the driver completed at once
-        self.is_stored = False  # made of entries
-        # the compiler's messages from the build of the source, by device
+        # The promises of the entries without a binary.
+        self.promises: tuple[Promise, ...] = ()
+        # The entries that the driver completed at once.
+        self.made: list[tuple[str, Entry]] = []
+        # True if the program was made of entries.
+        self.is_stored = False
+        # The compiler's messages from the build of the source, by device.
         self.logs: tuple[str, ...] = ()
         self.launched: dict[str, Any] = {}
 
@@ -105,7 +108,9 @@ class BuiltProgram:
             setattr(kernels, name, kernel)
         invoker = ready.code.invoker
         required = [
-            one.name for one in invoker.arguments if one.required and one.name not in invoker.packed
+            argument.name
+            for argument in invoker.arguments
+            if argument.required and argument.name not in invoker.packed
         ]
         learn = None if own is None else _learn
         return Launcher(
@@ -143,7 +148,8 @@ class BuiltProgram:
         for address, entry in self.made if launches else ():
             self.build.layer.publish(address, entry.described(launched=self.launched))
         promises = self._promised()
-        if before:  # the helper has it; later launches are added as the process ends
+        # The helper has the job: later launches are added as the process ends.
+        if before:
             self.build.driver.unseen(promises)
         else:
             self.build.driver.launched(promises)
@@ -162,8 +168,10 @@ class BuiltProgram:
 
     def _promised(self) -> tuple[Promise, ...]:
         """Return the promises with the launches of the kernels."""
-        known = self.launched
-        return tuple([Promise(to, one.described(launched=known)) for to, one in self.promises])
+        launches = self.launched
+        return tuple(
+            [Promise(to, entry.described(launched=launches)) for to, entry in self.promises]
+        )
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -184,7 +192,8 @@ class Build(Stage[BuildRequest]):
     refused = "the driver refused the binary"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
-        generate_late()  # the first cl.Kernel would import pyopencl.invoker: slow, and fatal on a bad cache
+        # The first `cl.Kernel` would import `pyopencl.invoker`: slow, and fatal on a bad cache.
+        generate_late()
         self.context = context
         self.driver = driver
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = (
@@ -215,9 +224,9 @@ class Build(Stage[BuildRequest]):
         """Return why the layer is off, or why nothing is stored for these devices."""
         return self.layer.off() or self.untried
 
-    def options(self, given: tuple[str, ...]) -> BuildOptions:
+    def options(self, flags: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
-        return build_options(self.context, given, self.driver.added_options())
+        return build_options(self.context, flags, self.driver.added_options())
 
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
@@ -247,11 +256,8 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
-        # without a language a driver takes OpenCL C 1
-        flags = (
-            *flags,
-            *self.driver.added_options().split(),
-        )
+        # Without a language a driver takes OpenCL C 1.
+        flags = (*flags, *self.driver.added_options().split())
         return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod
@@ -267,13 +273,13 @@ class Build(Stage[BuildRequest]):
         what the user's filters make of the compiler's warning.
         """
         with lead.alone(f"{id(self)} {digest}"):
-            known = self._programs.get(digest)
-            if known is not None:
-                return known
-            found: BuiltProgram = obtain(self, wanted, lead)
-            self._programs[digest] = found
-        found.warn()
-        return found
+            living = self._programs.get(digest)
+            if living is not None:
+                return living
+            built: BuiltProgram = obtain(self, wanted, lead)
+            self._programs[digest] = built
+        built.warn()
+        return built
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; no other launcher shares the program, and it is not stored."""
@@ -285,9 +291,9 @@ class Build(Stage[BuildRequest]):
             spans.span("build", text.kernel, self.layer.name),
             foreign.variables(foreign.read_variables()),
         ):
-            given = self.driver.given(text.source)
+            source = self.driver.given(text.source)
             return BuiltProgram(
-                self, compilation.from_source(self.context, text, given, mark, holder)
+                self, compilation.from_source(self.context, text, source, mark, holder)
             )
 
     def rebuilt(
@@ -297,9 +303,9 @@ class Build(Stage[BuildRequest]):
         made = self.make(wanted, Look("error", slots=slots))
         for address, entry in made.entries:
             self.layer.publish(address, entry)
-        found: BuiltProgram = made.value
-        self._programs[digest] = found
-        return found
+        built: BuiltProgram = made.value
+        self._programs[digest] = built
+        return built
 
     # the verbs of the look-up
 
@@ -316,15 +322,15 @@ class Build(Stage[BuildRequest]):
         slots = self.slots(wanted.text)
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
-            found = yield slot
-            is_there = found.entry is not None
-            if (is_there or found.outcome == "miss") and self.driver.awaited(slot, is_there):
-                found = yield slot
+            answer = yield slot
+            is_there = answer.entry is not None
+            if (is_there or answer.outcome == "miss") and self.driver.awaited(slot, is_there):
+                answer = yield slot
                 reason = reason or "waited for the helper that completes it"
-            if found.entry is not None:
-                entries.append(found.entry)
+            if answer.entry is not None:
+                entries.append(answer.entry)
             elif outcome != "error":
-                outcome, reason = found.outcome, found.reason
+                outcome, reason = answer.outcome, answer.reason
                 if outcome == "miss" and self.driver.is_asked(slot):
                     reason = BEING_COMPLETED
         return _look(slots, entries, outcome, reason)
@@ -336,37 +342,41 @@ class Build(Stage[BuildRequest]):
             self.driver.loading(entry)
         slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
         devices = [slot.device for slot in slots]
-        found = BuiltProgram(
+        built = BuiltProgram(
             self, of_binaries(self.context, devices, look.entries, text, slots[0].options)
         )
-        found.kernels(text.kernels)  # raises for one that is not there
-        found.is_stored = True
-        found.logs = tuple(map(_log, look.entries, look.slots))
+        # This raises for a kernel that is not there.
+        built.kernels(text.kernels)
+        built.is_stored = True
+        built.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(slots, look.entries, strict=True):
             self.driver.loaded(slot, entry)
             self._dump(text, slot.address, entry)
-        return look._replace(value=found)
+        return look._replace(value=built)
 
     def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
         from kcl.programs import compilation
 
         started = time.perf_counter()
-        found = self.from_source(wanted.text, wanted.holder)
+        built = self.from_source(wanted.text, wanted.holder)
         seconds = time.perf_counter() - started
-        found.logs = tuple(compilation.logs(found.program))
+        built.logs = tuple(compilation.logs(built.program))
         more = {"seconds": seconds, "site": wanted.site}
-        entries, found.promises = compilation.entries(
-            self.driver, self.layer, wanted.text, found.program, look, found.logs, **more
+        entries, built.promises = compilation.entries(
+            self.driver, self.layer, wanted.text, built.program, look, built.logs, **more
         )
-        for address, entry in [*entries, *((one.address, one.entry) for one in found.promises)]:
+        for address, entry in [
+            *entries,
+            *((promise.address, promise.entry) for promise in built.promises),
+        ]:
             self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
-            promises, found.promises = found.promises, ()
+            promises, built.promises = built.promises, ()
             self.driver.unseen(promises)
         else:
-            found.made = entries
-        return Product(found, entries, bool(found.promises))
+            built.made = entries
+        return Product(built, entries, bool(built.promises))
 
     def attempt(self, wanted: BuildRequest) -> str:
         """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
@@ -411,14 +421,15 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
     return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
 
 
-class State(process.LockedState):
+class ContextBuilds(process.LockedState):
     """The stages of the contexts that are in use.
 
     The context of a living Build lives, so no other context has its handle: comparing handles is safe here.
     """
 
     def __init__(self) -> None:
-        super().__init__()  # a signal handler may launch in the thread that holds the lock
+        # The lock may be taken again: a signal handler may launch in the thread that holds it.
+        super().__init__()
         self.builds: weakref.WeakSet[Build] = weakref.WeakSet()
 
     def on_change(self) -> None:
@@ -426,7 +437,7 @@ class State(process.LockedState):
         self.builds = weakref.WeakSet()
 
 
-_state = process.own(State)
+_state = process.own(ContextBuilds)
 
 
 def is_current(build: Build) -> bool:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
-# the directory of kcl itself
+# The directory of kcl itself.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHECKOUT_FOLDER = ".kcl_cache"
-RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
+# Only `kcl run` sets this, for its children.
+RUN = "KCL_RUN"
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
 # No layers, and switched off as these: what recipes with sizes have seen, what was measured for those with a space, and
@@ -57,7 +58,8 @@ def place_of(file: str, line: int) -> str:
     """Return the name of a file, or of the cell of a notebook that it stands for, with a line."""
     name = os.path.basename(file)
     if "IPython" in sys.modules:
-        with suppress(Exception):  # another IPython, or no cell
+        # It may be another IPython, or no cell.
+        with suppress(Exception):
             name = sys.modules["IPython"].get_ipython().compile.format_code_name(file)[1]
     return f"{name}:{line}"
 
@@ -66,7 +68,8 @@ def processors() -> int:
     """Return the number of processors that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # some systems do not report it
+    except (AttributeError, OSError):
+        # Some systems do not report it.
         return os.cpu_count() or 1
 
 
@@ -86,10 +89,10 @@ class Setting(NamedTuple):
     variable: str
     parser: str
     default: Any
-    of_file: bool = (
-        False  # a variable of this name is not read: only the settings file widens trust
-    )
-    of_variable: bool = False  # the settings file cannot have it: it decides whose files are read
+    # A variable of this name is not read: only the settings file widens trust.
+    of_file: bool = False
+    # The settings file cannot have the setting, which decides whose files are read.
+    of_variable: bool = False
 
     @property
     def key(self) -> str:
@@ -100,7 +103,8 @@ class Setting(NamedTuple):
         """Return the value of a text; raises ValueError, with the words on it, and the value if it is no default."""
         if not (text and self.parser):
             return text or self.default
-        from kcl.base.settings import parsers  # which most processes need not
+        # Most processes parse no text, and do without this import.
+        from kcl.base.settings import parsers
 
         name, *arguments = self.parser.split()
         return getattr(parsers, name)(text, *arguments)
@@ -169,7 +173,7 @@ def read() -> Settings:
 
     A value that kcl does not understand counts as "off" for a cache. `Settings.rejected` names it.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
         if setting.of_file and setting.variable in os.environ:
@@ -180,16 +184,16 @@ def read() -> Settings:
             _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
         ).strip()
         try:
-            found[setting.key] = setting.parse(text)
+            values[setting.key] = setting.parse(text)
         except ValueError as refused:
             words, *instead = refused.args
-            found[setting.key] = instead[0] if instead else setting.default
+            values[setting.key] = instead[0] if instead else setting.default
             faults[setting.variable] = f"{_named(setting.variable)}: {words}"
-    found["cache_dir"], reason, stranger = _cache_dir(found["cache_dir"])
-    found["progress"] = is_terminal() if found["progress"] is None else found["progress"]
-    found["report"], found["report_file"] = found["report"]
+    values["cache_dir"], reason, stranger = _cache_dir(values["cache_dir"])
+    values["progress"] = is_terminal() if values["progress"] is None else values["progress"]
+    values["report"], values["report_file"] = values["report"]
     return Settings(
-        **found,
+        **values,
         cache_dir_reason=reason,
         no_cache_value=_given("KCL_NO_CACHE"),
         strict_fault=faults.get("KCL_STRICT", ""),
@@ -233,8 +237,8 @@ def home() -> str:
 
     A user without HOME and without an entry in the list of users has a private home among the temporary directories.
     """
-    found = os.path.expanduser("~")
-    return found if os.path.isabs(found) else private_folder(temporary())
+    path = os.path.expanduser("~")
+    return path if os.path.isabs(path) else private_folder(temporary())
 
 
 def private_folder(root: str) -> str:
@@ -291,10 +295,11 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
+# Root's settings for all users, read below the user's own.
+SITE_FILE = "/etc/kcl/config.toml"
 
 
-class State:
+class FileSettings:
     """The texts and the faults of root's and the user's file, and the cache directory of the checkout.
 
     A missing file costs one system call, once in a process.
@@ -307,13 +312,14 @@ class State:
             from kcl.base.settings.file import load
 
             keys = [setting.key for setting in SETTINGS if not setting.of_variable]
-            found, faults = load(path, keys, of_root=path == SITE_FILE)
-            self.texts, self.faults = {**self.texts, **found}, (*self.faults, *faults)
-        # once in a process: from the working directory of that moment upward
+            texts, faults = load(path, keys, of_root=path == SITE_FILE)
+            # The user's file is the later one, and wins.
+            self.texts, self.faults = {**self.texts, **texts}, (*self.faults, *faults)
+        # Once in a process, from the working directory of that moment upward.
         self.checkout = _find_checkout()
 
 
-_state = process.own(State)
+_state = process.own(FileSettings)
 
 
 def _key(variable: str) -> str:
@@ -330,12 +336,12 @@ def _named(variable: str) -> str:
     return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
 
 
-def _cache_dir(given: str | None) -> tuple[str | None, str, str]:
+def _cache_dir(chosen: str | None) -> tuple[str | None, str, str]:
     """Return the root of kcl's files, its source (the variable, the checkout, or the settings file), and a fault."""
-    place, fault = (None, "") if given and "KCL_CACHE_DIR" in os.environ else _state().checkout
+    place, fault = (None, "") if chosen and "KCL_CACHE_DIR" in os.environ else _state().checkout
     if place:
         return place, f"kcl init in {os.path.dirname(place)}", fault
-    return given, _named("KCL_CACHE_DIR") if given else "", fault
+    return chosen, _named("KCL_CACHE_DIR") if chosen else "", fault
 
 
 def _find_checkout() -> tuple[str | None, str]:
@@ -345,7 +351,8 @@ def _find_checkout() -> tuple[str | None, str]:
     """
     try:
         place, above = os.getcwd(), ""
-    except OSError:  # the working directory was removed
+    except OSError:
+        # The working directory was removed.
         return None, ""
     fault = ""
     while place != above:

@@ -43,8 +43,8 @@ def toml(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    found: dict[str, Any] = tomllib.loads(text)
-    return found
+    tables: dict[str, Any] = tomllib.loads(text)
+    return tables
 
 
 def checkouts(path: str) -> dict[str, str]:
@@ -57,10 +57,10 @@ def checkouts(path: str) -> dict[str, str]:
         trust.check_folder(folder)
     except FileNotFoundError:
         return {}
-    found = {}
+    tokens = {}
     for token in os.listdir(folder):
-        found[os.fsdecode(trust.content(os.path.join(folder, token), SIZE_LIMIT)[0])] = token
-    return found
+        tokens[os.fsdecode(trust.content(os.path.join(folder, token), SIZE_LIMIT)[0])] = token
+    return tokens
 
 
 def record(path: str, checkout: str, token: str) -> None:
@@ -95,10 +95,10 @@ def _records(path: str) -> str:
 def token_fault(folder: str, token: str) -> str:
     """Return the reason why a checkout's cache directory is not the recorded one; empty if it is."""
     try:
-        found, _status = trust.content(os.path.join(folder, "token"), SIZE_LIMIT)
+        written, _status = trust.content(os.path.join(folder, "token"), SIZE_LIMIT)
     except OSError as error:
         return str(error)
-    return "" if found.strip() == token.encode() else "its token is another"
+    return "" if written.strip() == token.encode() else "its token is another"
 
 
 def _trusted_text(path: str, of_root: bool = False) -> str | None:
@@ -141,6 +141,6 @@ def _as_text(value: object) -> str | None:
         return str(int(value))
     if isinstance(value, (str, int, float)):
         return str(value)
-    if isinstance(value, list) and all(isinstance(each, (str, int, float)) for each in value):
-        return ",".join(_as_text(each) or "" for each in value)
+    if isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value):
+        return ",".join(_as_text(item) or "" for item in value)
     return None

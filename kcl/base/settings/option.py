@@ -38,7 +38,7 @@ class CacheDirectory:
     def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
         """Leave out this choice and those made within its block; blocks of other threads may end later."""
         first = chosen.index(self) if self in chosen else len(chosen)
-        return chosen[:first] + [one for one in chosen[first:] if one._is_entered]
+        return chosen[:first] + [choice for choice in chosen[first:] if choice._is_entered]
 
     def __repr__(self) -> str:
         return f"<kcl.option.cache_dir({self.path!r})>"
@@ -68,15 +68,16 @@ def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
         raise ValueError(
             f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)"
         )
-    found = CacheDirectory(chosen)
-    _move(lambda chosen: [*chosen, found])
-    return found
+    choice = CacheDirectory(chosen)
+    _move(lambda chosen: [*chosen, choice])
+    return choice
 
 
 def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
     """Use the last of the chosen directories, or without one the directory of the other settings."""
     state = _state()
     with state.lock:
+        # The states write what belongs to the old place before it changes.
         process.changing()
         state.chosen = choose(state.chosen)
         process.changed()
@@ -123,12 +124,13 @@ class Option(ModuleType):
 sys.modules[__name__].__class__ = Option
 
 
-class State(process.LockedState):
+class ChosenRoots(process.LockedState):
     """The roots that calls chose."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.chosen: list[CacheDirectory] = []  # by `cache_dir`; the last one counts
+        # The last call of `cache_dir` counts.
+        self.chosen: list[CacheDirectory] = []
 
 
-_state = process.own(State)
+_state = process.own(ChosenRoots)

@@ -40,22 +40,23 @@ def promotion(text: str) -> str:
 def report(text: str) -> tuple[frozenset[str], str | None]:
     """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
     words, _, place = text.partition("json:")
-    asked = _words(words) - _NO
-    known = frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"})
-    if asked - _YES - known:
-        said = ", ".join(sorted(asked - _YES - known))
+    named = _words(words) - _NO
+    parts = frozenset({"table"} if named & _YES else ()) | (named & {"explain", "kernels"})
+    if named - _YES - parts:
+        unknown = ", ".join(sorted(named - _YES - parts))
         raise ValueError(
-            f"{said!r} is not understood; use 1, kernels, explain or json:PATH",
-            (known, place or None),
+            f"{unknown!r} is not understood; use 1, kernels, explain or json:PATH",
+            (parts, place or None),
         )
     if place and not os.path.isabs(place):
-        raise ValueError(f"{place!r} is not an absolute path and is ignored", (known, None))
-    return known, place or None
+        raise ValueError(f"{place!r} is not an absolute path and is ignored", (parts, None))
+    return parts, place or None
 
 
 def remote(text: str) -> str:
     """Return an address, empty for `off`."""
-    if text.lower() not in _NO and "://" not in text:  # a wrong address may hold a password
+    # The message leaves a wrong address out: it may hold a password.
+    if text.lower() not in _NO and "://" not in text:
         raise ValueError(
             "this is no address and is ignored: write one such as redis://host/0, or off"
         )
@@ -71,32 +72,32 @@ def writing(text: str) -> str:
 
 def listed(text: str, mark: str) -> tuple[str, ...]:
     """Return the items of a list, each of which has a mark."""
-    found = tuple(filter(None, map(str.strip, text.split(","))))
-    if not all(mark in one for one in found):
+    items = tuple(filter(None, map(str.strip, text.split(","))))
+    if not all(mark in item for item in items):
         raise ValueError(f"each of them needs {mark!r}; none of them counts")
-    return found
+    return items
 
 
 def strict(text: str) -> frozenset[str]:
     """Return the outcomes that raise."""
-    words, known = _words(text), frozenset({"hit", "fault"})
-    if words - known:
-        unknown = ", ".join(map(repr, sorted(words - known)))
+    words, outcomes = _words(text), frozenset({"hit", "fault"})
+    if words - outcomes:
+        unknown = ", ".join(map(repr, sorted(words - outcomes)))
         raise ValueError(
-            f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known
+            f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & outcomes
         )
     return words
 
 
 def layers(text: str, every: str, others: str) -> frozenset[str]:
     """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
-    layers, known = every.split(","), f"{every},{others}".split(",")
+    layers, names = every.split(","), f"{every},{others}".split(",")
     if text.lower() in _YES | _NO:
         return frozenset(layers if text.lower() in _YES else ())
-    unknown = _words(text) - {*known}
+    unknown = _words(text) - {*names}
     if unknown:
-        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(known)}); all layers are off"
-        raise ValueError(said, frozenset(layers))
+        fault = f"{', '.join(sorted(unknown))} is no layer ({', '.join(names)}); all layers are off"
+        raise ValueError(fault, frozenset(layers))
     return _words(text)
 
 
@@ -104,12 +105,12 @@ def folders(text: str) -> tuple[str, ...]:
     """Return the directories of a list, with `:` between them, or with the commas of the settings file."""
     if text.lower() in _NO:
         return ()
-    found = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
-    relative = [one for one in found if not os.path.isabs(one)]
+    paths = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
+    relative = [folder for folder in paths if not os.path.isabs(folder)]
     if relative:
-        left = tuple(one for one in found if one not in relative)
+        left = tuple(folder for folder in paths if folder not in relative)
         raise ValueError(f"{relative[0]!r} is not an absolute path and is ignored", left)
-    return found
+    return paths
 
 
 def users(text: str) -> frozenset[int]:
@@ -127,31 +128,31 @@ def size(text: str) -> int:
 
     A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
     """
-    found = _measure(text.strip().upper().removesuffix("B"), _BYTES)
-    if found is None or found >= 1 << 62:
+    count = _measure(text.strip().upper().removesuffix("B"), _BYTES)
+    if count is None or count >= 1 << 62:
         raise ValueError(f"{text!r} is no number of bytes: write 500M, 2G, or 0")
-    return int(found)
+    return int(count)
 
 
 def age(text: str) -> float:
     """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
-    if (found := _measure(text, _SECONDS)) is None:
+    if (duration := _measure(text, _SECONDS)) is None:
         raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
-    return found
+    return duration
 
 
 def seconds(text: str, example: str) -> float:
     """Return the seconds of an age, or 0."""
-    found = 0.0 if text == "0" else _measure(text, _SECONDS)
-    if found is None:
+    duration = 0.0 if text == "0" else _measure(text, _SECONDS)
+    if duration is None:
         raise ValueError(f"{text!r} is not understood; write {example}, or 0")
-    return found
+    return duration
 
 
 def _measure(text: str, units: dict[str, float]) -> float | None:
     """Return the number in a text, times its unit; None for another text."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)", text.strip())
-    return float(found[1]) * units[found[2]] if found and found[2] in units else None
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)", text.strip())
+    return float(match[1]) * units[match[2]] if match and match[2] in units else None
 
 
 def _words(text: str) -> frozenset[str]:

@@ -21,19 +21,17 @@ from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# opening a FIFO in place of a file does not block
+# Opening a FIFO in place of a file does not block.
 READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
-LARGEST = 1 << 30  # bytes of a file, an entry is never larger
-_UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
+# The most bytes of a file: an entry is never larger.
+LARGEST = 1 << 30
+# The kernel shows this uid for an owner without a place in this user namespace.
+_UNMAPPED = 65534
 # SQLite opens these beside a database, any sort of file among them
-SIDECARS = (
-    "-journal",
-    "-wal",
-    "-shm",
-)
+SIDECARS = ("-journal", "-wal", "-shm")
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"
@@ -73,11 +71,13 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
     Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once
     the directory is made.
     """
-    if sys.platform == "win32":  # owner and mode bits do not tell the writers there
+    # Owner and mode bits do not tell who can write there.
+    if sys.platform == "win32":
         return os.path.isdir(path)
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
-            os.stat(path)  # the system refuses a loop of links
+            # The system refuses a loop of links, in which `_walk` would not end.
+            os.stat(path)
         owners = my_uids() | {0} | others
         place, _shared = _walk(
             path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners
@@ -139,6 +139,7 @@ def content(
     The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
     """
     with reading(path, flags) as stream:
+        # The status is that of the opened file: the path may name another file by now.
         status = os.fstat(stream.fileno())
         if (fault := file_fault(status, others, strict)) is not None:
             raise PermissionError(errno.EPERM, fault, path)
@@ -178,10 +179,12 @@ def make_trusted(path: str, mode: int = 0o700) -> None:
     if not check(path):
         try:
             make_directory(path, mode)
-        except FileNotFoundError as error:  # the parent allows no new directory, or has vanished
+        except FileNotFoundError as error:
+            # The parent allows no new directory, or has vanished.
             says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
             raise UnusableDirectory(f"{says}; {ELSEWHERE}") from error
-        check(path)  # another process may have made it before the first check
+        # Another process may have made the directory after the first check.
+        check(path)
 
 
 def check_writer(path: str, gives: bool = False) -> None:
@@ -226,6 +229,7 @@ def file_fault(
 def check_database(path: str) -> None:
     """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
     refuse_roots(path)
+    # A link is a fault, wherever it leads.
     fault = file_fault(os.lstat(path))
     if fault is not None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
@@ -233,6 +237,7 @@ def check_database(path: str) -> None:
 
 def database_uri(path: str, mode: str) -> str:
     """Return the URI by which SQLite opens a database to read (``ro``) or to change (``rw``), and never makes it."""
+    # The percent sign is the first, since each replacement brings one.
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
     return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode={mode}"
@@ -255,7 +260,8 @@ def served() -> int:
         return 0
     home, named = _owner_of_home(), os.environ.get(_TRUST, "").strip()
     uid = int(named[:10]) if named.isdecimal() else 0 if named or _name_of(home) else home
-    return 0 if uid == _UNMAPPED else uid  # which stands for any number of users
+    # The uid of unmapped owners stands for any number of users.
+    return 0 if uid == _UNMAPPED else uid
 
 
 def _is_root() -> bool:
@@ -273,7 +279,8 @@ def _name_of(uid: int) -> str:
 
 
 def _owner_of_home() -> int:
-    home = os.path.expanduser("~")  # any user may own a relative one, such as "~" itself
+    # A relative home, such as "~" itself, may belong to any user.
+    home = os.path.expanduser("~")
     try:
         return os.stat(home).st_uid if os.path.isabs(home) else 0
     except OSError:
@@ -284,7 +291,8 @@ def is_network(path: str) -> bool:
     """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
         number = os.stat(nearest(path)).st_dev
-        device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
+        # The third field of a line has the device in this form.
+        device = f"{os.major(number)}:{os.minor(number)}"
         with process.proc("self/mountinfo") as stream:
             halves = [os.fsdecode(line).partition(" - ") for line in stream]
     except (OSError, AttributeError):
@@ -346,7 +354,7 @@ def _check(
 def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> None:
     if status.st_uid in owners:
         return
-    # in a directory where every user can make files, an unmapped owner may be any user
+    # In a directory where every user can make files, an unmapped owner may be any user.
     if status.st_uid == _UNMAPPED and not shared and _root_is_unmapped():
         return
     raise UnusableDirectory(
@@ -384,8 +392,9 @@ def _is_group_of(gid: int, uid: int) -> bool:
     try:
         group = grp.getgrgid(gid)
     except KeyError:
-        return gid == uid  # a container without an entry for its user
-    # gr_mem leaves out the users with this primary group, hence the demand on number or name
+        # A container may lack an entry for its user.
+        return gid == uid
+    # `gr_mem` leaves out the users with this primary group, hence the demand on number or name.
     return (gid == uid or group.gr_name == user) and set(group.gr_mem) <= {user}
 
 

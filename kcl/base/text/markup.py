@@ -48,7 +48,9 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
 def filled(template: str, holes: Mapping[str, Content]) -> Html:
     """Return markup with its holes, such as `$title`, filled with contents."""
     return Html(
-        string.Template(template).substitute({name: join(one) for name, one in holes.items()})
+        string.Template(template).substitute(
+            {name: join(content) for name, content in holes.items()}
+        )
     )
 
 

@@ -54,22 +54,22 @@ def _widths(
     whole = {at: max(longest[at], len(column.title)) for at, column in enumerate(columns)}
     if room is None or _total(whole) <= room:
         return whole
-    found = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
-    for at in found:
+    widths = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
+    for at in widths:
         if columns[at].give:
             name = (
                 max(map(len, " ".join(cells[at]).split()), default=0)
                 if columns[at].give == "names"
                 else 0
             )
-            found[at] = min(whole[at], max(columns[at].least, len(columns[at].title), name))
-    for at in sorted((at for at in found if columns[at].rank), key=lambda at: -columns[at].rank):
-        if _total(found) <= room:
+            widths[at] = min(whole[at], max(columns[at].least, len(columns[at].title), name))
+    for at in sorted((at for at in widths if columns[at].rank), key=lambda at: -columns[at].rank):
+        if _total(widths) <= room:
             break
-        del found[at]
-    for at in sorted(found, key=lambda at: columns[at].rank):
-        found[at] += max(0, min(whole[at] - found[at], room - _total(found)))
-    return found
+        del widths[at]
+    for at in sorted(widths, key=lambda at: columns[at].rank):
+        widths[at] += max(0, min(whole[at] - widths[at], room - _total(widths)))
+    return widths
 
 
 def _total(widths: dict[int, int]) -> int:
@@ -105,9 +105,7 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 
 def _printable(cell: str) -> str:
     """Replace characters that would steer a terminal; a file's name may be any bytes."""
-    is_shown = cell.isprintable()  # a lone surrogate stands for a byte of a path
-    return (
-        cell
-        if is_shown
-        else "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else "?" for c in cell)
-    )
+    if cell.isprintable():
+        return cell
+    # A lone surrogate stays: it stands for a byte of a path.
+    return "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else "?" for c in cell)

@@ -32,7 +32,8 @@ class Stat(NamedTuple):
     used: float | None
 
 
-Head = tuple[Stat, bytes]  # a listing reads these of an entry: its stat and its first bytes
+# A listing reads these of an entry: its stat and its first bytes.
+Head = tuple[Stat, bytes]
 
 
 class Store(Protocol):
@@ -72,10 +73,10 @@ def address(digest: str, folder: str = "", label: str = "") -> str:
 
 def digest_of(address: str) -> str:
     """Return the digest in an address; raise `ValueError` for a text that `address` does not make."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         raise ValueError(f"not the address of an entry: {address!r}")
-    return found[1]
+    return match[1]
 
 
 def safe(text: str, length: int) -> str:

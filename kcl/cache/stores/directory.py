@@ -16,6 +16,7 @@ from kcl.errors import DamagedEntry
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds between two notes of a use
 
+# What a link, a special file, a directory, or a file of another owner or size raises.
 _NO_ENTRY = (errno.EPERM, errno.EFBIG, errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
@@ -44,18 +45,20 @@ class Directory:
         self._notes_use = notes_use
         self._mode = 0o755 if everyone else 0o700
         self._others = others
-        self._trusted = False  # for reading
+        # True once the directory has been checked.
+        self._trusted = False
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
-        found = self.head(address, trust.LARGEST)
-        if found is None:
+        head = self.head(address, trust.LARGEST)
+        if head is None:
             return None
-        if self._notes_use and not 0.0 <= time.time() - (found[0].used or 0.0) <= NOTED:
-            with suppress(OSError):  # a read-only directory is no fault
+        if self._notes_use and not 0.0 <= time.time() - (head[0].used or 0.0) <= NOTED:
+            # A read-only directory is no fault.
+            with suppress(OSError):
                 os.utime(f"{self.location}/{address}")
-        return found[1]
+        return head[1]
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
@@ -117,7 +120,7 @@ class Directory:
         return path
 
     def _prepare(self, address: str) -> None:
-        # it may have been removed, which is allowed at any time
+        # Each time, since the directory may be removed at any time.
         trust.make_trusted(self.location, self._mode)
         self._trusted = True
         if "/" in address:
@@ -153,9 +156,11 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
         try:
             rest = memoryview(blob)
             while rest:
+                # One call may write a part only.
                 rest = rest[os.write(descriptor, rest) :]
         finally:
-            os.close(descriptor)  # full disks and quotas may show here first
+            # Full disks and quotas may show here first.
+            os.close(descriptor)
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):

@@ -31,7 +31,8 @@ T = TypeVar("T")
 _PATIENCE = 2.4  # seconds of naps
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
-# SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
+# SQLite's messages for a schema or header of the file that is not kcl's. Their code also has
+# harmless meanings.
 _DAMAGE = (
     "no such column",
     "unsupported file format",
@@ -47,12 +48,13 @@ _CREATE = (
 _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash = ?"
 
 
-class State:
+class OpenStores:
     """The stores of this process, the turn of their steps, and the connections of its parent."""
 
     def __init__(self) -> None:
         self.stores: WeakSet[Database] = WeakSet()
-        self.turn = RLock()  # a signal handler may launch in the same thread
+        # A signal handler may launch in the same thread.
+        self.turn = RLock()
         self.inherited: list[sqlite3.Connection] = []
 
     def before_fork(self) -> None:
@@ -61,7 +63,8 @@ class State:
 
     def after_fork_in_parent(self) -> None:
         """Let steps continue."""
-        with suppress(RuntimeError):  # the step took too long
+        # The step took too long, and this thread has no turn.
+        with suppress(RuntimeError):
             self.turn.release()
 
     def after_fork(self) -> None:
@@ -72,7 +75,8 @@ class State:
             store.connection = None
 
 
-_state = process.shared(State)  # stores live as long as their layers, in any cache
+# Stores live as long as their layers, in any cache.
+_state = process.shared(OpenStores)
 
 
 class Database:
@@ -84,7 +88,8 @@ class Database:
 
     def __init__(self, path: str | os.PathLike[str], mode: str = "ro") -> None:
         self.location = os.path.abspath(path)
-        self._mode = mode  # rw to change rows, and never to make a file that was just deleted
+        # `rw` changes rows, and never makes a file that was just deleted.
+        self._mode = mode
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
         self._is_patient = True
@@ -96,31 +101,31 @@ class Database:
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of a row, up to the limit of a row: the digest of an entry refuses one that is cut."""
-        found = self.head(address, ROW_LIMIT)
-        return None if found is None else found[1]
+        head = self.head(address, ROW_LIMIT)
+        return None if head is None else head[1]
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
         for size, start in self.ask(_HEAD, length, address):
-            # SQLite gives other values as text, and NULL for no bytes
+            # SQLite gives other values as text, and NULL for no bytes.
             return Stat(size, None), start or b""
         return None
 
     def scan(self) -> Iterator[str]:
-        found = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
-        # twice in a damaged index
-        for key in dict.fromkeys(key for (key,) in found if isinstance(key, bytes)):
+        rows = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
+        # A damaged index may have a key twice.
+        for key in dict.fromkeys(key for (key,) in rows if isinstance(key, bytes)):
             with suppress(ValueError):
                 digest_of(key.decode())
                 yield key.decode()
 
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""
-        found = self.ask(
+        rows = self.ask(
             "SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)", length, marker
         )
-        return int(found[0][0]) if found else 0
+        return int(rows[0][0]) if rows else 0
 
     def ask(self, command: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement's result; none without a file or a table."""
@@ -132,10 +137,12 @@ class Database:
             with _state().turn:
                 connection = self._opened()
                 done = None if connection is None else step(connection)
-        except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
+        except UnicodeDecodeError as error:
+            # SQLite's message on a damaged schema is no UTF-8.
             raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
         except sqlite3.OperationalError as error:
-            if str(error) == "no such table: dict":  # another process has just made the file
+            # Another process has just made the file.
+            if str(error) == "no such table: dict":
                 return None
             self._be_patient(not str(error).startswith(_BUSY))
             raise
@@ -157,7 +164,8 @@ class Database:
             self._close()
             trust.check(folder)
             return None
-        for suffix in trust.SIDECARS:  # SQLite would wait for a FIFO, or write through a link
+        # SQLite would wait for a FIFO, or write through a link.
+        for suffix in trust.SIDECARS:
             with suppress(FileNotFoundError):
                 trust.check_database(self.location + suffix)
         if self.connection is None or self._file != (status.st_dev, status.st_ino):
@@ -168,11 +176,13 @@ class Database:
                 trust.database_uri(self.location, self._mode),
                 _PATIENCE if self._is_patient else 0.0,
             )
-            found = sqlite3.connect(
+            # The turn gives the connection to one thread at a time, whichever that is.
+            connection = sqlite3.connect(
                 uri, seconds, isolation_level=None, check_same_thread=False, uri=True
             )
-            found.text_factory = bytes  # this module does not reject a text that is no UTF-8
-            self.connection, self._file = found, (status.st_dev, status.st_ino)
+            # A text that is no UTF-8 comes as bytes, and is no error.
+            connection.text_factory = bytes
+            self.connection, self._file = connection, (status.st_dev, status.st_ino)
         return self.connection
 
     def _close(self) -> None:
@@ -219,7 +229,8 @@ class Rows(Database):
     def _store(self, address: str, blob: bytes) -> None:
         if not os.path.lexists(self.location):
             trust.make_trusted(os.path.dirname(self.location))
-            with suppress(FileExistsError):  # another process was faster
+            # Another process was faster.
+            with suppress(FileExistsError):
                 os.close(trust.opened(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
         def step(connection: sqlite3.Connection) -> None:
@@ -255,7 +266,8 @@ class Rows(Database):
                 error, sqlite3.ProgrammingError
             )
         message = str(error)
-        if "readonly database" in message:  # the header of a damaged file may claim this too
+        # The header of a damaged file may claim this too.
+        if "readonly database" in message:
             return os.access(self.location, os.W_OK) and os.access(
                 os.path.dirname(self.location), os.W_OK
             )
@@ -272,15 +284,17 @@ class Rows(Database):
             if self._file != (status.st_dev, status.st_ino):
                 return
             os.replace(self.location, self.location + places.ASIDE)
-            for suffix in trust.SIDECARS:  # SQLite would apply these to the new file
+            # SQLite would apply these to the new file.
+            for suffix in trust.SIDECARS:
                 with suppress(FileNotFoundError):
                     os.unlink(self.location + suffix)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dict'").fetchall():
-        # removed rows give their space back
+        # Removed rows give their space back. An existing table keeps the mode that it was made in.
         connection.execute("PRAGMA auto_vacuum = 'INCREMENTAL'")
         connection.execute(_CREATE)
     connection.execute("PRAGMA temp_store = 'MEMORY'")
-    connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+    # A crash may lose rows, and readers verify.
+    connection.execute("PRAGMA synchronous = 'OFF'")

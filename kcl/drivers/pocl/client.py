@@ -22,9 +22,8 @@ from kcl.cache.lead import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host, setting_of
 from kcl.errors import CacheFault
 
-_END_SECONDS = (
-    2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
-)
+# An idle helper ends in a few hundredths of a second; a stopped one is left behind.
+_END_SECONDS = 2.0
 _IGNORED = frozenset(
     {
         "POCL_CACHE_DIR",
@@ -45,25 +44,26 @@ def request(folder: str, address: str, job: Entry) -> None:
     cache directory or None) and "build_options", the exact text handed to clBuildProgram. Raises a store's errors
     (`OSError`, `CacheFault`); thread-safe; about a millisecond.
     """
-    asked: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "address": address,
         "environment": driver_variables(settings.environment()),
         "host": host(),
         "process": os.getpid(),
     }
-    with suppress(OSError):  # removed under the process
-        asked["directory"] = os.getcwd()
-    # of the variables that change code, those that the build has read
+    # The working directory may have been removed.
+    with suppress(OSError):
+        facts["directory"] = os.getcwd()
+    # Of the variables that change code those count that the build has read.
     built = job.metadata.get("environment")
     if built is not None:
         others = {
             name: value
-            for name, value in asked["environment"].items()
+            for name, value in facts["environment"].items()
             if name not in foreign.CODE_VARIABLES
         }
-        asked["environment"] = {**others, **built}
-    entry, queue = Entry(job.key, {**job.metadata, **asked}, job.parts), JobQueue(folder)
-    # else nobody can complete it
+        facts["environment"] = {**others, **built}
+    entry, queue = Entry(job.key, {**job.metadata, **facts}, job.parts), JobQueue(folder)
+    # Without locks, or for an unknown container, nobody can complete the job.
     if process.HAS_LOCKS and not queue.unknown(setting_of(entry)):
         queue.add(entry)
 
@@ -126,7 +126,8 @@ def dismiss(folder: str) -> None:
 def quiet(folder: str, seconds: float) -> bool:
     """End the helper and drop all jobs; return False if it still runs after that time: entries may reappear."""
     queue = JobQueue(folder)
-    with suppress(OSError):  # the lock of another user is no lock of this user's helper
+    # The lock of another user is no lock of this user's helper.
+    with suppress(OSError):
         if not queue.end_helper(seconds):
             return False
     queue.forget_failures(0)
@@ -179,7 +180,8 @@ def start(folder: str) -> bool:
     if command is None:
         return False
     lock = queue.lock()
-    if lock is not None:  # else another process was faster
+    # Without the lock another process was faster.
+    if lock is not None:
         try:
             _spawn([*command, str(lock)], lock)
         finally:
@@ -204,15 +206,15 @@ def _command(folder: str) -> list[str] | None:
     The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
     """
     rank = str(os.getpid()) if settings.batch() else ""
-    given = [folder, pyopencl_folder(), rank]
-    # PyInstaller's program, which starts as the helper, too
+    arguments = [folder, pyopencl_folder(), rank]
+    # PyInstaller's program starts as the helper, too.
     if frozen := getattr(sys, "_kcl_helper", ""):
-        return [sys.executable, frozen, *given]
+        return [sys.executable, frozen, *arguments]
     if not settings.is_python():
         return None
     home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-    return [sys.executable, "-I", "-S", "-c", code, *given]
+    return [sys.executable, "-I", "-S", "-c", code, *arguments]
 
 
 def _spawn(command: list[str], descriptor: int) -> None:
@@ -220,20 +222,16 @@ def _spawn(command: list[str], descriptor: int) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
-    # leaves it to init: the user's process has no unknown child
+    # The shell leaves the helper to init: the user's process has no unknown child.
     subprocess.run(
-        [
-            "/bin/sh",
-            "-c",
-            '"$0" "$@" &',
-            *command,
-        ],
+        ["/bin/sh", "-c", '"$0" "$@" &', *command],
         stdin=null,
         stdout=null,
         stderr=null,
         pass_fds=(descriptor,),
         start_new_session=True,
         cwd="/",
+        # The variable has PyInstaller's program start anew, and not as a part of this one.
         env=settings.environment_alone() | {"PYINSTALLER_RESET_ENVIRONMENT": "1"},
         check=False,
     )

@@ -31,7 +31,7 @@ from kcl.drivers.pocl.opencl import Device, RefusedCall
 from kcl.errors import DamagedEntry
 from kcl.programs.program_key import headers_stand, parsed
 
-# the facts in a job that only the helper reads: paths and processes are in no entry
+# The facts in a job that only the helper reads: paths and processes are in no entry.
 _FOR_THE_HELPER = frozenset(
     {
         "address",
@@ -44,8 +44,10 @@ _FOR_THE_HELPER = frozenset(
         "process",
     }
 )
-_LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
-_COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet
+# After this time the code of a launched kernel should be there.
+_LAUNCH_SECONDS = 2.0
+# The same while the process lives and no code is there yet.
+_COMPILE_SECONDS = 20.0
 _SEED_SECONDS = 60.0
 _PAUSE = 0.02
 
@@ -69,7 +71,8 @@ class Workshop:
             if set(_users_code(job, place)) <= _code_in(before, place).keys():
                 return
         try:
-            with suppress(OSError):  # for relative include directories
+            # Include directories may be relative.
+            with suppress(OSError):
                 os.chdir(str(job.metadata.get("directory", "/")))
             if not _headers_stand(job):
                 return
@@ -78,6 +81,7 @@ class Workshop:
             except poclbin.UnknownContainer:
                 raise
             except (ValueError, RefusedCall):
+                # The long way: without the user's bitcode, and without stubs.
                 self._cache.wipe()
                 made = self._make(job, written, before, False)
             is_current = _headers_stand(job)
@@ -96,7 +100,8 @@ class Workshop:
             [self._cache.path, *filter(None, [user])],
         )
         try:
-            if short_cut and user is not None:  # the user's bitcode helps
+            # The user's bitcode helps: a build from source is 20 times faster with it.
+            if short_cut and user is not None:
                 if before is not None:
                     self._cache.seed_one(user, str(before.metadata.get("place")))
                 else:
@@ -122,15 +127,17 @@ class Workshop:
             has_debug_information = any(option.startswith("-g") for option in text.split())
             if short_cut and not has_debug_information and traces.are_left(blob):
                 raise ValueError("the user's bitcode names an unknown directory")
+            # The cache is emptied, so that all that is loaded now comes from the binary.
             self._cache.forget(place)
             with closing(self._device.from_binary(blob, options)) as proof:
                 proof.create_kernels(kernels)
-            found = self._cache.files(place)
+            unpacked = self._cache.files(place)
         finally:
             self._cache.clear()
         if any(
-            path.endswith(".so") and found.get(path) != content for path, content in files.items()
-        ) or not found.keys().isdisjoint(stubs):
+            path.endswith(".so") and unpacked.get(path) != content
+            for path, content in files.items()
+        ) or not unpacked.keys().isdisjoint(stubs):
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
@@ -149,7 +156,8 @@ def is_ready(job: Entry, written: float, place: str) -> bool:
     is_alive = about.get("host") == host() and bool(state_of(str(process)))
     wanted = about["kernels"] if launched is None else launched
     if has_code(wanted, there) or age < 0 or (process and not is_alive):
-        return True  # a process that has ended compiles no more code
+        # A process that has ended compiles no more code.
+        return True
     # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
     built = os.path.exists(f"{about['pocl_cache']}/{place}/{BITCODE}")
     return age > (_COMPILE_SECONDS if is_alive and built and not there else _LAUNCH_SECONDS)
@@ -178,11 +186,13 @@ def _headers_stand(job: Entry) -> bool:
 def _published(layer: Layer, entry: Entry) -> Entry | None:
     """Return the published entry, if it has the same key and a binary."""
     try:
-        found = layer.read(str(entry.metadata["address"]))
+        published = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
         return None
     return (
-        found if found is not None and found.key == entry.key and "binary" in found.parts else None
+        published
+        if published is not None and published.key == entry.key and "binary" in published.parts
+        else None
     )
 
 
@@ -203,7 +213,8 @@ def _publish(
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
     complete = has_code(kernels, sizes)
     if before is not None and before.metadata.get("complete") and not complete:
-        return  # a complete entry is never replaced by a lesser one
+        # A complete entry is never replaced by a lesser one.
+        return
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
     log = traces.without_directories(job.parts.get("build.log", b""))

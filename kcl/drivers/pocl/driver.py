@@ -43,8 +43,8 @@ _STRICT_PATIENCE = 60.0
 
 def _cpu(device: cl.Device) -> str:
     """Return LLVM's name of the CPU that a device compiles for; empty for any other device."""
-    found = re.search(r"HSTR: (?:pthread|basic|cpu)-\S+-linux-\w+-(\S+)$", device.version)
-    return found[1] if found else ""
+    match = re.search(r"HSTR: (?:pthread|basic|cpu)-\S+-linux-\w+-(\S+)$", device.version)
+    return match[1] if match else ""
 
 
 def _is_cpu(device: cl.Device) -> bool:
@@ -66,7 +66,7 @@ class UsedProgram(NamedTuple):
     device: cl.Device | None = None
 
 
-class State:
+class HelperUse:
     """The waiting of this process for a helper, and its programs by address.
 
     `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the seconds that it
@@ -80,7 +80,8 @@ class State:
         self.worth = 0.0
         self.used: dict[str, UsedProgram] = {}
         self.unseen: set[str] = set()
-        self.has_asked = False  # this process has written a job
+        # True if this process has written a job.
+        self.has_asked = False
 
     def at_exit(self) -> None:
         """Have a helper do what is left."""
@@ -92,7 +93,7 @@ class State:
     before_change = at_exit
 
 
-_state = process.own(State)
+_state = process.own(HelperUse)
 
 
 @contextmanager
@@ -122,7 +123,8 @@ class Pocl(Driver):
         """
         try:
             container = poclbin.read(entry.parts["binary"])
-        except ValueError:  # of another PoCL
+        except ValueError:
+            # The binary is of another PoCL.
             return
         folder = f"{os.path.abspath(foreign.directory_in_use('pocl'))}/{container.program}"
         own = {folder + path: content for path, content in container.files().items()}
@@ -132,14 +134,14 @@ class Pocl(Driver):
                 trust.check_writer(folder)
             for path, content in files.items():
                 publish(path, content)
-        except (
-            PermissionError
-        ):  # root makes no files in the home of another user, who could not read them
+        except PermissionError:
+            # Root makes no files in the home of another user, who could not read them.
             return
         except OSError:
             import shutil
 
             shutil.rmtree(folder, ignore_errors=True)
+            # A file or a link in the place of the folder is left by that.
             with suppress(OSError):
                 os.unlink(folder)
 
@@ -183,7 +185,8 @@ class Pocl(Driver):
 
         try:
             newest = headers.newest(source, slot.options.directories)
-        except (OSError, UnknownInput):  # gone
+        except (OSError, UnknownInput):
+            # A header is gone.
             return None
         if newest <= process.STARTED / 1e9:
             return None
@@ -210,10 +213,10 @@ class Pocl(Driver):
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
         if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
-            found = UsedProgram(
+            program = UsedProgram(
                 slot.address, entry.key, slot.options.text, entry.metadata, slot.device
             )
-            _state().used[slot.address] = found
+            _state().used[slot.address] = program
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
         """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
@@ -225,7 +228,8 @@ class Pocl(Driver):
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
             if not is_there and layer.chosen.promote == "background":
-                _start()  # the program is built again: it was launched meanwhile
+                # The program is built again: it was launched meanwhile.
+                _start()
             return False
         try:
             from kcl.drivers.pocl import client, jobs
@@ -234,15 +238,16 @@ class Pocl(Driver):
             queue = jobs.JobQueue(folder)
             job = queue.find(digest)
             if job is None:
-                return queue.has_helper()  # it may have been faster
+                # The job has gone: a helper may have done it already.
+                return queue.has_helper()
             starts = layer.chosen.promote != "off"
             if "hit" in layer.chosen.strict:
                 client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
             else:
-                asked = queue.read(job)
-                if asked is None or _is_built(asked):
+                entry = queue.read(job)
+                if entry is None or _is_built(entry):
                     return False
-                state.worth += recorded_seconds(asked)
+                state.worth += recorded_seconds(entry)
                 state.stall, waited = client.wait(
                     folder, digest, _PATIENCE, state.worth, starts, state.stall
                 )
@@ -267,7 +272,8 @@ class Pocl(Driver):
                 told = progress or (
                     lambda done, total: line.say(f"completing entries: {done} of {total}")
                 )
-                if state.has_asked:  # a job in work may lack the size of a later launch
+                # A job in work may lack the size of a later launch.
+                if state.has_asked:
                     client.idle(folder, seconds, told, starts=True)
                 _hand_over(state)
                 done = client.idle(folder, seconds, told, starts=True)
@@ -325,7 +331,7 @@ def _start() -> None:
         client.start(option.folder("kcl"))
 
 
-def _hand_over(state: State) -> None:
+def _hand_over(state: HelperUse) -> None:
     """Write jobs for the code that PoCL compiled and no entry has."""
     state.unseen.clear()
     with _reporting("complete entries"):
@@ -357,7 +363,7 @@ def _partial(used: list[UsedProgram]) -> list[Promise]:
     for program in used:
         if program.about is not None and not _lacking(cache, program.about):
             continue
-        # a helper may have completed it since
+        # A helper may have completed the entry since.
         entry = layers.binary().look_up(program.address, program.key).entry
         lacking = (
             _lacking(cache, entry.metadata)
@@ -379,14 +385,14 @@ def _lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
     """Name the kernels for which PoCL has code that the entry lacks, also kernels that the entry does not name."""
     from kcl.drivers.pocl import files
 
-    there, known = (
+    there, specialised = (
         files.sizes_by_kernel(files.specialised_paths(cache, about["place"])),
         about["specialisations"],
     )
     return [
         kernel
-        for kernel, found in there.items()
-        if {*found} - {files.GENERIC, *known.get(kernel, ())}
+        for kernel, sizes in there.items()
+        if {*sizes} - {files.GENERIC, *specialised.get(kernel, ())}
     ]
 
 

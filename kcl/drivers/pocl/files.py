@@ -31,15 +31,14 @@ from kcl.drivers.pocl.poclbin import is_folder_of
 from kcl.programs.driver import DamagedFile
 
 BITCODE = "program.bc"
-GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
+# PoCL's name of the code that fits every local size.
+GENERIC = "0-0-0"
 ACCESSED = "last_accessed"
-_LONGEST_NAME = 59  # of a kernel, that every PoCL writes in full
+# The length of a kernel's name that every PoCL writes in full.
+_LONGEST_NAME = 59
 _ENTER_BLOCK = 1
-# the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
-_NEEDED = {
-    8,
-    23,
-}
+# The numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter.
+_NEEDED = {8, 23}
 
 # A shared library behind its header, in the layout of the System V gABI: form and numbers. Its names follow at 400.
 _STUB = (
@@ -82,10 +81,10 @@ class WorkCache:
 
     def used(self) -> str:
         """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
-        found = _programs(self.path)
-        if len(found) != 1:
-            raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
-        return found[0]
+        places = _programs(self.path)
+        if len(places) != 1:
+            raise ValueError(f"{len(places)} programs in PoCL's cache where one was built")
+        return places[0]
 
     def plant(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files into the program's directory."""
@@ -109,12 +108,12 @@ class WorkCache:
     def files(self, place: str) -> dict[str, bytes]:
         """Return every file of the program by its path."""
         root = f"{self.path}/{place}"
-        found = {}
+        contents = {}
         for folder, _, names in os.walk(root):
             for name in names:
                 path = f"{folder}/{name}"
-                found[path[len(root) :]] = _own(path)
-        return found
+                contents[path[len(root) :]] = _own(path)
+        return contents
 
     def clear(self) -> None:
         """Remove every program that was built; the programs that were only seeded stay."""
@@ -134,31 +133,31 @@ class WorkCache:
 def specialised_paths(user: str, place: str) -> list[str]:
     """Return the paths of the code that the user's PoCL made for a program, so far."""
     root = f"{user}/{place}"
-    found = []
+    paths = []
     for kernel in _folders(root):
         for size in _folders(kernel.path):
             with suppress(OSError):
-                found += [f"/{kernel.name}/{size.name}/{name}" for name in os.listdir(size.path)]
-    return [path for path in found if _is_code(path)]
+                paths += [f"/{kernel.name}/{size.name}/{name}" for name in os.listdir(size.path)]
+    return [path for path in paths if _is_code(path)]
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
     """Return that code by its path: whole libraries, in regular files that only this user can write."""
-    found = {}
+    contents = {}
     for path in specialised_paths(user, place):
         content = _own(f"{user}/{place}{path}")
         if content and not library_fault(content):
-            found[path] = content
-    return found
+            contents[path] = content
+    return contents
 
 
 def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
     """Return for each kernel, by the name of its folder, the names of the local sizes that have code."""
-    found: dict[str, list[str]] = {}
+    sizes: dict[str, list[str]] = {}
     for path in sorted(paths):
         _, kernel, size, _ = path.split("/")
-        found.setdefault(kernel, []).append(size)
-    return found
+        sizes.setdefault(kernel, []).append(size)
+    return sizes
 
 
 def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
@@ -187,7 +186,7 @@ def library_fault(content: bytes) -> str:
         return "it is no shared library"
     (start,) = struct.unpack_from("<Q", content, 40)
     size, count = struct.unpack_from("<HH", content, 58)
-    # the section table is the last part
+    # The section table is the last part of a library.
     return "" if 0 < start <= start + size * count <= len(content) else "it is cut short"
 
 
@@ -200,7 +199,8 @@ def bitcode_fault(content: bytes) -> str:
     words = struct.unpack(f"<{len(content) // 4}I", content)
     position, blocks = 1, set()
     while position < len(words):
-        # 2 bits that say that a block begins, its number and the width of its codes, up to the end of the word
+        # Two bits say that a block begins; its number and the width of its codes follow, up to the
+        # end of the word.
         if words[position] & 3 != _ENTER_BLOCK:
             return "it is no chain of blocks"
         blocks.add(words[position] >> 2 & 0xFF)
@@ -217,7 +217,8 @@ def _fault(path: str) -> str:
     """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
     try:
         with trust.reading(path) as stream:
-            content = stream.read() or b""  # None of a FIFO
+            # A FIFO may give None.
+            content = stream.read() or b""
     except (FileNotFoundError, PermissionError):
         return ""
     except OSError as error:
@@ -227,8 +228,8 @@ def _fault(path: str) -> str:
 
 def _programs(cache: str) -> list[str]:
     """Return the places of the programs that were built in a cache directory."""
-    found = glob.glob(f"??/*/{ACCESSED}", root_dir=cache)
-    return [os.path.dirname(path) for path in found]
+    marks = glob.glob(f"??/*/{ACCESSED}", root_dir=cache)
+    return [os.path.dirname(path) for path in marks]
 
 
 def _folders(path: str) -> list[os.DirEntry[str]]:

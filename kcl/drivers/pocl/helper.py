@@ -39,7 +39,8 @@ _PAUSE = 0.02
 NICENESS, NICENESS_BESIDE_RANKS = 5, 19
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_FINE, _LACKS_DEVICE = 0, 3  # the statuses of a worker
+# The statuses with which a worker ends.
+_FINE, _LACKS_DEVICE = 0, 3
 
 
 class Helper:
@@ -53,14 +54,16 @@ class Helper:
         self._queue = JobQueue(folder)
         self._lock = lock
         self._work = f"{self._queue.work}{os.getpid()}"
-        self._begun = f"{self._work}/begun"  # a file that goes with the folder
+        # This file goes with the folder.
+        self._begun = f"{self._work}/begun"
         self._rank = rank
         self._with_rank = time.monotonic()
-        self._left: set[Job] = set()  # those that cannot be done now
+        # The jobs that cannot be done now.
+        self._left: set[Job] = set()
 
     def run(self) -> None:
         """Work until no job is left, and leave no trace."""
-        # a process that wrote a job while this one still held the lock relies on it
+        # A process that wrote a job while this one still held the lock relies on it.
         while self._hold():
             continue
 
@@ -70,13 +73,15 @@ class Helper:
         if lock is None:
             return False
         try:
-            # no space: then no process ends it from outside, and it ends by itself
+            # If there is no space to sign, no process ends this one from outside: it ends by
+            # itself.
             with suppress(OSError):
                 sign(lock)
             self._queue.sweep()
             while self._is_in_time() and (due := self._due()):
                 self._do([job for job in due if job.setting == due[0].setting], lock)
-        finally:  # a process that sees the lock released may remove the cache
+        finally:
+            # In this order: a process that sees the lock released may remove the cache.
             shutil.rmtree(self._work, ignore_errors=True)
             close_lock(lock)
         return self._is_in_time() and bool(self._due())
@@ -99,13 +104,16 @@ class Helper:
         mine = os.getpid()
         worker = os.fork()
         if not worker:
-            with suppress(OSError):  # it is closed already if this process has opened it
-                # the system releases the lock as the helper ends, whatever its worker does
+            # The descriptor is closed already if this process has opened it.
+            with suppress(OSError):
+                # The system releases the lock as the helper ends, whatever its worker does.
                 os.close(lock)
+            # At once: the clean-up of the calls above is that of the helper.
             os._exit(self._be_worker(jobs, mine))
         try:
             _worker, status = os.waitpid(worker, 0)
-        except BaseException:  # this process is asked to end
+        except BaseException:
+            # This process is asked to end.
             os.kill(worker, signal.SIGKILL)
             os.waitpid(worker, 0)
             raise
@@ -116,7 +124,8 @@ class Helper:
             begun, _, kernel = stream.read().partition(" ")
         if begun and -code in _CRASHES:
             self._queue.drop(begun, f"{kernel}: PoCL ended with {signal.Signals(-code).name}")
-        else:  # a job at which the worker was killed does not keep the next worker from the others
+        else:
+            # A job at which the worker was killed does not keep the next worker from the others.
             is_killed = begun and code < 0
             self._left.update([job for job in jobs if not is_killed or job.address == begun])
 
@@ -131,9 +140,11 @@ class Helper:
     def _be_worker(self, jobs: list[Job], helper: int) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
-            with suppress(AttributeError, OSError):  # Linux ends this process with its parent then
+            # Linux ends this process with its parent.
+            with suppress(AttributeError, OSError):
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-            if os.getppid() != helper:  # it was killed before this process could ask for that
+            # The helper was killed before this process could ask for that.
+            if os.getppid() != helper:
                 return 1
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
@@ -185,7 +196,7 @@ class Helper:
             return
         kernel, failure = str(entry.metadata.get("kernel", "")), ""
         self._begin(f"{job.address} {kernel}")
-        # both end this process, in the driver too
+        # Both signals end this process, in the driver too: no Python code handles them.
         signal.setitimer(signal.ITIMER_PROF, STUCK_SECONDS)
         signal.alarm(STUCK_FOR)
         try:
@@ -196,7 +207,8 @@ class Helper:
         except Exception as error:
             failure = " ".join(f"{kernel}: {type(error).__name__}: {error}".split())
         with suppress(OSError):
-            if job in self._queue.jobs():  # else it was replaced meanwhile
+            # Another job of the same key may have come: that one stays.
+            if job in self._queue.jobs():
                 self._queue.drop(job.address, failure)
 
 
@@ -220,10 +232,11 @@ def _be_modest(beside_ranks: bool) -> None:
     """Yield processor and memory to other processes, leave no core file, and end when told."""
     niceness = NICENESS_BESIDE_RANKS if beside_ranks else NICENESS
     os.nice(niceness)
-    if beside_ranks:  # a launcher binds each rank to a core, which is busy
+    # A launcher binds each rank to a core, which is busy.
+    if beside_ranks:
         with suppress(AttributeError, OSError):
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    # a session of its own would weigh as much as the user's whole session
+    # Linux weighs sessions: that of the helper would count as much as the user's whole session.
     for path, text in (
         ("self/autogroup", str(niceness)),
         ("self/oom_score_adj", "1000"),

@@ -63,9 +63,8 @@ class JobQueue:
         self.folder = os.path.join(os.path.abspath(folder), places.PENDING)
         self._files = Directory(self.folder)
         self._lock_path = f"{self.folder}/{host()}.lock"
-        self.work = (
-            f"{self.folder}/{places.HELPER_WORK}{host()}-"  # the process id of a helper follows
-        )
+        # The process id of a helper follows.
+        self.work = f"{self.folder}/{places.HELPER_WORK}{host()}-"
 
     def add(self, entry: Entry) -> None:
         """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
@@ -73,13 +72,13 @@ class JobQueue:
 
     def jobs(self) -> list[Job]:
         """Return all jobs, oldest first."""
-        found = []
+        listed = []
         for address, item in self._files.items():
             setting, _, name = address.partition("/")
             with suppress(OSError):
                 if name:
-                    found.append(Job(setting, name, item.stat(follow_symlinks=False).st_mtime))
-        return sorted(found, key=lambda job: job.written)
+                    listed.append(Job(setting, name, item.stat(follow_symlinks=False).st_mtime))
+        return sorted(listed, key=lambda job: job.written)
 
     def due(self) -> list[Job]:
         """Return the jobs that a helper of this host can do, oldest first: it has the device."""
@@ -105,7 +104,8 @@ class JobQueue:
             else:
                 os.unlink(note)
         with suppress(OSError):
-            os.rmdir(os.path.dirname(f"{self.folder}/{address}"))  # stays if it holds anything
+            # A folder that holds anything stays.
+            os.rmdir(os.path.dirname(f"{self.folder}/{address}"))
 
     def find(self, digest: str) -> Job | None:
         """Return the job of a key digest; None if there is none."""
@@ -117,8 +117,8 @@ class JobQueue:
 
     def unknown(self, setting: str = "*") -> list[int]:
         """Return the versions of PoCL's containers that this kcl does not read, of one setting or of all."""
-        found = glob.glob(f"{glob.escape(self.folder)}/{setting}/{_WRITES}*")
-        numbers = {path.rpartition("-")[2] for path in found}
+        paths = glob.glob(f"{glob.escape(self.folder)}/{setting}/{_WRITES}*")
+        numbers = {path.rpartition("-")[2] for path in paths}
         return sorted(
             {int(text) for text in numbers if text.isdigit()}.difference(poclbin.VERSIONS)
         )
@@ -159,11 +159,11 @@ class JobQueue:
 
     def failures(self) -> list[str]:
         """Return why jobs failed, each with the name of its kernel, the latest first."""
-        found = []
+        texts = []
         with suppress(OSError):
             for path in self._notes():
-                found.append(trust.content(path, 500)[0].decode("utf-8", "replace"))
-        return found
+                texts.append(trust.content(path, 500)[0].decode("utf-8", "replace"))
+        return texts
 
     def forget_failures(self, most: int = _MOST_NOTES) -> None:
         """Forget why jobs failed, but for the latest ones."""
@@ -186,9 +186,11 @@ class JobQueue:
         for _ in range(5):
             descriptor = self._locked(shared=False)
             if descriptor is not None:
-                # the folder may have been removed and made again
+                # The folder may have been removed and made again.
                 if is_at(self._lock_path, descriptor):
-                    os.truncate(descriptor, 0)  # the last helper has ended
+                    # The last helper has ended, and its process id must not be taken for a living
+                    # one.
+                    os.truncate(descriptor, 0)
                     return descriptor
                 close_lock(descriptor)
             time.sleep(0.01)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p
 from typing import Any
 
+# The numbers of the facts in OpenCL's header: `CL_PLATFORM_NAME` and so on.
 _PLATFORM = {"name": 0x0902, "version": 0x0901}
 _DEVICE = {"name": 0x102B, "driver": 0x102D}
 _ANY_DEVICE = c_ulong(0xFFFFFFFF)
@@ -34,6 +35,7 @@ class Library:
     def make(self, name: str, *arguments: Any) -> c_void_p:
         """Call a function that returns a handle; raise `RefusedCall` where it makes none."""
         function, status = getattr(self._functions, name), c_int(0)
+        # By default ctypes takes a result for an int, and would cut the handle.
         function.restype = c_void_p
         handle = c_void_p(function(*arguments, byref(status)))
         if status.value or not handle:
@@ -55,7 +57,8 @@ class Library:
             self.call(name, *arguments, 0, None, byref(count))
             handles = (c_void_p * count.value)()
             self.call(name, *arguments, count.value, handles, None)
-        except RefusedCall:  # no platform, or one without devices
+        except RefusedCall:
+            # There is no platform, or the platform has no devices.
             return []
         return [c_void_p(handle) for handle in handles]
 

@@ -36,7 +36,8 @@ BITCODE = "/program.bc"
 _START = struct.Struct("<8sQIIQ")
 _SIZES = struct.Struct("<QQ")
 _PROGRAM = re.compile(rb"[A-P]{2}/[A-P]{37}\0")
-_NAME_AT = 4  # in the description
+# The place of the name in the description of a kernel.
+_NAME_AT = 4
 _HAS_VARIABLES = 2
 
 
@@ -113,6 +114,7 @@ def read(blob: bytes) -> Container:
     if version > 9 and flags & _HAS_VARIABLES:
         at += 8
     own: dict[str, bytes] = {}
+    # The number may be damaged: there are never more roots than bytes.
     for _ in range(min(roots, len(blob))):
         if version == 8:
             path, content, at = _file(blob, at)
@@ -171,7 +173,8 @@ def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
         raise ValueError(f"a kernel of {size} bytes")
     end = at + size
     description = blob[at + _SIZES.size : end - files_size]
-    name = _text(description, _NAME_AT)[0].decode("ascii")  # UnicodeDecodeError is a ValueError
+    # A `UnicodeDecodeError` is a `ValueError`, too.
+    name = _text(description, _NAME_AT)[0].decode("ascii")
     files = _files(blob, end - files_size, end)
     for path in files:
         if path.count("/") != 3 or not is_folder_of(path.split("/")[1], name):
@@ -181,13 +184,13 @@ def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
 
 def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:
     """Return the files between two positions."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     while at < end:
         path, content, at = _file(blob, at)
-        found[path] = content
+        contents[path] = content
     if at != end:
         raise ValueError("a file ends after its kernel")
-    return found
+    return contents
 
 
 def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:

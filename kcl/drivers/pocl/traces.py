@@ -14,22 +14,22 @@ from collections.abc import Iterable, Iterator
 _FILE = b"/tempfile_"
 _FILLER = b"-"
 _IN_LOGS = re.compile(rb"[^\s'\"]*" + _FILE + rb"(?=\w+\.cl\b)")
-# bits of a character, bits before the first
+# The bits of a character, and the bits before the first one.
 _FORMS = tuple((width, shift) for width in (7, 8) for shift in range(8))
 
 
 def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:
     """Return a binary of the same length in which no path of a temporary file names these directories."""
-    found = bytearray(blob)
+    changed = bytearray(blob)
     for directory in directories:
         name = directory.encode("utf-8", "surrogateescape").rstrip(b"/")
         for width, shift in _FORMS if name and directory.isascii() else _FORMS[8:]:
             value, mask = _packed(name + _FILE, width, shift)
             filler = _packed(_FILLER * len(name) + _FILE, width, shift)[0]
-            for place in _places(found, value, mask):
+            for place in _places(changed, value, mask):
                 for number, (new, bits) in enumerate(zip(filler, mask, strict=True), place):
-                    found[number] = found[number] & ~bits | new
-    return bytes(found)
+                    changed[number] = changed[number] & ~bits | new
+    return bytes(changed)
 
 
 def are_left(blob: bytes) -> bool:
@@ -56,7 +56,8 @@ def _packed(text: bytes, width: int, shift: int) -> tuple[bytes, bytes]:
 
 def _places(blob: bytes | bytearray, value: bytes, mask: bytes) -> Iterator[int]:
     """Yield the places at which a packed text begins."""
-    inner = value[1:-1]  # whole bytes; the first and the last may be shared with others
+    # The whole bytes; the first and the last one may be shared with other characters.
+    inner = value[1:-1]
     place = blob.find(inner, 1) - 1
     while place >= 0:
         there = blob[place : place + len(mask)]

@@ -319,7 +319,7 @@ class TestChanged:
             (tmp_path / number / "thing" / "__init__.py").write_text(f"A = {number}\n")
         (tmp_path / "place").symlink_to("1")
         monkeypatch.syspath_prepend(str(tmp_path / "place"))
-        state = distributions.State()
+        state = distributions.InstallationMemos()
         monkeypatch.setattr(distributions, "_state", lambda: state)
         monkeypatch.setattr(process, "STARTED", time.time_ns() + 10**9)
         distributions.count(["thing"])

@@ -535,7 +535,7 @@ class TestCode:
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It counts by name and files, by what was changed there, and by what functions and objects hold."""
-        state, others, base = distributions.State(), held.State(), baseline.State()
+        state, others, base = distributions.InstallationMemos(), held.State(), baseline.State()
         monkeypatch.setattr(distributions, "_state", lambda: state)
         monkeypatch.setattr(held, "_state", lambda: others)
         monkeypatch.setattr(baseline, "state", lambda: base)
