@@ -105,12 +105,12 @@ class Shelf:
         moment: float,
         begun: float,
         program: str = "",
-        asked: Callable[[], Iterable[str]] = tuple,
+        kernels_of_run: Callable[[], Iterable[str]] = tuple,
     ) -> Explanation:
         """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
-        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `asked` returns the
-        kernels of the same run: none of these names is an old name of the kernel.
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `kernels_of_run` names
+        the kernels of the same run: none of these names is an old name of the kernel.
         """
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
@@ -140,7 +140,9 @@ class Shelf:
             map(self._candidate, earlier(True)),
             begun,
             lambda: [
-                self._candidate(entry) for entry in earlier(False) if entry.kernel not in asked()
+                self._candidate(entry)
+                for entry in earlier(False)
+                if entry.kernel not in kernels_of_run()
             ],
         )
 
@@ -177,7 +179,7 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
     # The program of the nearest row, by the run, the kernel and its own program.
     partners: dict[tuple[str, str, str], str] = {}
-    explained, asked = [], functools.cache(journal.asked)
+    explained, kernels_of_run = [], functools.cache(journal.asked)
     for look, times in _grouped(missed):
         explanation, own = None, None
         if look.outcome == "miss" and look.key is not None and look.reason != BEING_COMPLETED:
@@ -193,7 +195,7 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
                 look.time,
                 begun[look.process],
                 program,
-                functools.partial(asked, look.process),
+                functools.partial(kernels_of_run, look.process),
             )
             if look.layer == settings.GENERATOR and explanation.nearest is not None:
                 nearest = shelf.entry_of(explanation.nearest.key)
