@@ -54,8 +54,8 @@ TABLE = [
 def of(name: str) -> FrontEnd:
     """Return the front end of a name, loaded now."""
     module = importlib.import_module(next(row.module for row in TABLE if row.name == name))
-    found: FrontEnd = module.FRONT_END
-    return found
+    front_end: FrontEnd = module.FRONT_END
+    return front_end
 
 
 def _loaded() -> list[FrontEnd]:
@@ -69,15 +69,17 @@ def _loaded() -> list[FrontEnd]:
 
 def _row_of(value: object) -> FrontEndRow | None:
     """Return the row of the front end that knows the result of a recipe, None where none does."""
+    # With the dot a package does not stand for another whose name begins alike.
     module = f"{type(value).__module__}."
     return next(
-        (row for row in TABLE if any(module.startswith(f"{one}.") for one in row.returned)), None
+        (row for row in TABLE if any(module.startswith(f"{name}.") for name in row.returned)), None
     )
 
 
 @contextmanager
 def recording(call: RecipeCall) -> Iterator[None]:
     """Record the calls of a recipe that runs in the block."""
+    # A recipe may import a library itself, so the front ends are listed again at the end.
     for front_end in _loaded():
         front_end.begin()
     try:
@@ -118,8 +120,8 @@ def leave_out(value: object) -> str:
 def face(library: str) -> ModuleType | None:
     """Return the face of a library; None if no front end has one."""
     row = next((row for row in TABLE if row.face and row.name == library), None)
-    found: ModuleType | None = None if row is None else importlib.import_module(row.face).face
-    return found
+    module: ModuleType | None = None if row is None else importlib.import_module(row.face).face
+    return module
 
 
 class RecipeResult:
@@ -133,7 +135,8 @@ class RecipeResult:
         self.remark = ""
         self._call = call
         self._result: Result | None = None
-        self._is_plain = False  # the recipe ran unrecorded, with the library's own caches
+        # True if the recipe ran unrecorded, with the library's own caches.
+        self._is_plain = False
 
     @property
     def front_ends(self) -> frozenset[str]:
@@ -198,19 +201,22 @@ class RecipeResult:
         return self._result
 
 
-FACED = "__kcl_faced__"  # a module's global: whether the module gets the face of a library
+# A global of a module: whether the module gets the face of a library.
+FACED = "__kcl_faced__"
 
-# top-level modules whose import brings a front end, and the module of it that takes over
+# The top-level modules whose import brings a front end, and the module of it that takes over.
 _LIBRARIES = dict.fromkeys(
     ("loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"),
     "kcl.frontends.loopy.imports",
 )
 
-_come = {""}  # the modules of the table that took over; the empty name stands for other libraries
-_import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it
+# The modules of the table that took over. The empty name stands for all other libraries.
+_come = {""}
+# The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
+_import: Callable[..., Any] | None = None
 
 
-class State(process.LockedState):
+class RecipeModules(process.LockedState):
     """The names of the modules with recipes, and what the front ends that have come do with one."""
 
     def __init__(self) -> None:
@@ -219,7 +225,7 @@ class State(process.LockedState):
         self.receivers: dict[str, Callable[[str], None]] = {}
 
 
-_state = process.shared(State)
+_state = process.shared(RecipeModules)
 
 
 def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
@@ -232,7 +238,7 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
             return
         state.named[module] = None
         _wait()
-    # without the lock: a front end has one of its own
+    # This runs without the lock: a front end has one of its own, and may wait for an import of another thread.
     for library in _LIBRARIES.keys() & sys.modules.keys():
         _bring(library)
     for receiver in [*state.receivers.values()]:
@@ -269,9 +275,11 @@ class _Waiting:
         """Return what the front end's own finder finds."""
         if name not in _LIBRARIES:
             return None
-        with suppress(ValueError):  # another thread was faster
+        # Another thread may have removed it before.
+        with suppress(ValueError):
             sys.meta_path.remove(self)
         _bring(name)
+        # Python is in its own pass over the list, which has changed. So the finders are asked here.
         finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
         specs = (finder.find_spec(name, path, target) for finder in finders)
         return next(filter(None, specs), None)
@@ -279,10 +287,12 @@ class _Waiting:
 
 def _bring(name: str) -> None:
     importlib.import_module(_LIBRARIES[name]).install()
-    _come.add(_LIBRARIES[name])  # only now may another thread go on
+    # Only now may the import of another thread pass: before, it would get no face.
+    _come.add(_LIBRARIES[name])
 
 
-def _waiting_import(  # with the parameters of `builtins.__import__`
+# The parameters are those of `builtins.__import__`.
+def _waiting_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
@@ -290,6 +300,7 @@ def _waiting_import(  # with the parameters of `builtins.__import__`
     if level or _LIBRARIES.get(top, "") in _come:
         return _import(name, globals, locals, fromlist, level)
     _bring(top)
+    # The front end has put its own function in the place by now.
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 

@@ -30,13 +30,15 @@ class PureResult:
 
     def __init__(self, call: RecipeCall) -> None:
         self.name = call.name
-        # the front ends that the recipe's code names
+        # The front ends that the recipe's code names.
         self.front_ends: frozenset[str] = frozenset()
         self._call = call
         self._unit: Unit | None = None
         self._has_key = False
-        self._is_asked = False  # for its key
-        self._moment: moment.Moment | None = None  # of the key; None while none can be known
+        # True once the key was asked for.
+        self._is_asked = False
+        # The moment of the key, None while none can be known.
+        self._moment: moment.Moment | None = None
 
     def renew(self) -> bool:
         """Forget the key if a program changed the generators since; return True if it did."""
@@ -70,6 +72,7 @@ class PureResult:
         """Generate code from the last outcome of the recipe."""
         assert self._unit is not None
         code, refused = self._unit.code(self.name, dtypes, self._has_key)
+        # Code of generators that changed after the key must not lie under it.
         if self._has_key and not refused and not moment.stands(self._moment):
             refused = moment.CHANGED
         return code, refused
@@ -90,11 +93,12 @@ class PureResult:
 def _front_ends(call: RecipeCall) -> frozenset[str]:
     """Return the front ends that the code of a recipe names itself; empty if it names none."""
     scope: dict[str, Any] = getattr(call.written, "__globals__", {})
-    names = {getattr(scope.get(one), "__name__", one) for one in _names(call.written.__code__)}
+    names = {getattr(scope.get(name), "__name__", name) for name in _names(call.written.__code__)}
     named = {"loopy": names & {"loopy", "kcl.loopy"}, "opencl": names & {"Source"}}
-    return frozenset([end for end, found in named.items() if found])
+    return frozenset([end for end, words in named.items() if words])
 
 
 def _names(code: CodeType) -> set[str]:
-    inner: list[Any] = [one for one in code.co_consts if isinstance(one, CodeType)]
+    # The code of inner functions stands among the constants.
+    inner: list[Any] = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*map(_names, inner))

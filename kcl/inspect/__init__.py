@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from kcl.foreign.late_switches import LateSwitch
 
 _PROCESS = os.getpid()
-_MOMENT, _SOON = 0.05, 1.0  # seconds: of a worker, which a signal may end, and of another process
+# Seconds until a record is written: in a worker, which a signal may end, and in another process.
+_MOMENT, _SOON = 0.05, 1.0
 
 
 class ProcessEnd:
@@ -56,7 +57,8 @@ class ProcessEnd:
         for timer in (self.timer, self.writer):
             if timer is not None and timer.is_alive():
                 timer.cancel()
-                timer.join(_SOON)  # it may wait for a lock of the thread that forks
+                # The wait is bounded: the writer may wait for a lock of the thread that forks.
+                timer.join(_SOON)
         self.timer = None
 
     def before_change(self) -> None:
@@ -67,20 +69,22 @@ class ProcessEnd:
 
     def add_to_file(self) -> None:
         """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
+        # The path is gone after the first call, so no second call adds a line.
         path, self.file = self.file, None
         if path is not None:
             try:
                 import_module("kcl.inspect.summary").add_to(path)
             except OSError as error:
-                said = f"kcl: no report is written to {path}: {error.strerror}"
-                _print(lambda _summary: said)
+                message = f"kcl: no report is written to {path}: {error.strerror}"
+                _print(lambda _summary: message)
 
     def _explain(self) -> None:
         if "explain" in self.report:
             _print(lambda summary: summary.explained())
 
 
-ending = process.own(ProcessEnd)  # the first call reads the variable, and registers the end
+# The first call reads the variable, and registers the end.
+ending = process.own(ProcessEnd)
 
 
 def keep_journal() -> None:
@@ -101,6 +105,7 @@ def _end_of_worker() -> None:
 
 def _is_worker() -> bool:
     """Return True if this process was forked or belongs to multiprocessing: a pool ends its workers by a signal."""
+    # Without the module this process cannot be one of its workers, so it is not imported to ask it.
     from_multiprocessing = getattr(
         sys.modules.get("multiprocessing.process"), "parent_process", lambda: None
     )
@@ -116,7 +121,8 @@ def _write_soon(_event: object) -> None:
     elif own.timer is None:
         own.timer = timer = threading.Timer(_MOMENT if is_worker else _SOON, _write_timed)
         timer.name, timer.daemon = "kcl-journal", True
-        with suppress(RuntimeError):  # no thread can be started: the end of the process writes
+        # If no thread can be started, the end of the process writes.
+        with suppress(RuntimeError):
             timer.start()
 
 
@@ -166,7 +172,7 @@ def _write_record() -> bool:
         process.work_on()
     if layers.opened() and not _is_on():
         return False
-    # a process without a recipe with a space imports nothing for that
+    # The module is looked up, not imported: a process without a recipe with a space imports nothing for it.
     tuned = sys.modules.get("kcl.tuning.tuned")
     return records.write(
         [*remarks(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ()
@@ -184,7 +190,8 @@ def _print(write: Callable[[Any], str]) -> None:
         sys.stderr.write(write(import_module("kcl.inspect.summary")) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        pass  # a closed stream at exit is no fault
+        # A closed stream at exit is no fault.
+        pass
 
 
 def late() -> list[LateSwitch]:
@@ -200,5 +207,5 @@ def remarks() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
-    found: list[str] = import_module("kcl.inspect.about_loopy").remarks()
-    return found
+    words: list[str] = import_module("kcl.inspect.about_loopy").remarks()
+    return words

@@ -11,20 +11,22 @@ from kcl.cache import layers
 from kcl.cache.run_memo import driver_name
 
 _MOST = 5  # questions in a report
-_NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are never blamed
+# Packages whose modules are never blamed.
+_NEITHER = frozenset({"loopy", "kcl"})
 
 
 def remarks() -> list[str]:
     """Say why loopy was imported although the generator layer held all code."""
     made = events.total()["made"]
     if made:
-        frequent = sorted(made.items(), key=lambda one: -one[1])[:_MOST]
+        frequent = sorted(made.items(), key=lambda item: -item[1])[:_MOST]
         shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
     stats, integrations = events.total()[settings.GENERATOR], sys.modules.get("kcl.integrations")
     is_for_nothing = stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]
-    is_dumped = any(layer.chosen.dump for layer in layers.opened().values())  # hits generate for it
+    # A hit generates code for a dump.
+    is_dumped = any(layer.chosen.dump for layer in layers.opened().values())
     # The imports of a program that was not written for kcl are not judged.
     if is_for_nothing and not is_dumped and not (integrations and integrations.is_installed()):
         return [f"loopy was imported though nothing was generated: {_why()}"]
@@ -42,12 +44,12 @@ def _why() -> str:
             "next run has them"
         )
     if "kcl.recipe" in sys.modules:
-        found = (
+        first = (
             f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, "
             if culprit
             else ""
         )
-        return f"{found}import it inside recipes, or use kcl.lazy"
+        return f"{first}import it inside recipes, or use kcl.lazy"
     if not culprit:
         return "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"
     return f"{culprit} imports it; move that import below `import kcl.loopy`, or import {culprit} by kcl.lazy"
@@ -60,6 +62,7 @@ def _culprit() -> str:
     """
     later = dropwhile(lambda name: name != "loopy", list(sys.modules))
     for name in (*later, "__main__"):
+        # A program may put any object into `sys.modules`: only plain modules are looked at.
         module = sys.modules.get(name)
         is_judged = type(module) is ModuleType and name.partition(".")[0] not in _NEITHER
         if is_judged and module is not None and _holds_loopy(module):
@@ -69,7 +72,9 @@ def _culprit() -> str:
 
 def _holds_loopy(module: ModuleType) -> bool:
     """Return True if a module holds loopy, or a module, class or function of it, under a name."""
+    # The list is a copy: another thread may add names to the module meanwhile.
     for value in list(vars(module).values()):
+        # Attributes are read from the dictionaries, so that no code of the program runs.
         if isinstance(value, (ModuleType, type)) or type(value).__name__ == "function":
             own = vars(value).get("__name__" if isinstance(value, ModuleType) else "__module__")
             if isinstance(own, str) and own.partition(".")[0] == "loopy":

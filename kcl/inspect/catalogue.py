@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 # The sort orders: words in their order, numbers and times the largest first.
 SORTS: dict[str, Callable[[ListedEntry, Callable[[str], journal.EntryUse]], Any]] = {
-    "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
-    "layer": lambda one, _used: (one.layer, one.kernel, one.device),
-    "device": lambda one, _used: (one.device, one.kernel, one.layer),
-    "size": lambda one, _used: -one.size,
-    "built": lambda one, _used: -one.built,
-    "took": lambda one, _used: -one.seconds,
-    "used": lambda one, used: -used(one.digest).last,
-    "uses": lambda one, used: -used(one.digest).uses,
+    "kernel": lambda entry, _used: (entry.kernel, entry.layer, entry.device, -entry.built),
+    "layer": lambda entry, _used: (entry.layer, entry.kernel, entry.device),
+    "device": lambda entry, _used: (entry.device, entry.kernel, entry.layer),
+    "size": lambda entry, _used: -entry.size,
+    "built": lambda entry, _used: -entry.built,
+    "took": lambda entry, _used: -entry.seconds,
+    "used": lambda entry, used: -used(entry.digest).last,
+    "uses": lambda entry, used: -used(entry.digest).uses,
 }
 
 
@@ -71,14 +71,14 @@ class CacheEntry(NamedTuple):
 class NotebookTable(list[T]):
     """A list of named tuples. A notebook shows it as a table of the fields that are in `head`."""
 
-    def __init__(self, found: Iterable[T], title: str, *head: str) -> None:
-        super().__init__(found)
+    def __init__(self, rows: Iterable[T], title: str, *head: str) -> None:
+        super().__init__(rows)
         self._title, self._head = title, head
 
     def _repr_html_(self) -> str:
         from kcl.base.text import markup
 
-        rows = ([_cell(getattr(one, name)) for name in self._head] for one in self)
+        rows = ([_cell(getattr(row, name)) for name in self._head] for row in self)
         return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
 
 
@@ -92,6 +92,7 @@ class Catalogue:
     """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
     def __init__(self, faults: list[Refusal]) -> None:
+        # Every header is read each time. A stored listing saved 0.7 s at 10,000 entries, and took 180 lines.
         self.rows = list(inventory.entries(faults=faults, all_rows=True))
         self._used = functools.partial(journal.use, journal.uses())
 
@@ -107,55 +108,56 @@ class Catalogue:
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
         """
         device, order = (device or "").lower(), SORTS[sort]
-        found = [
-            one
-            for one in self.rows
-            if one.is_shown
-            and (not layers or one.layer in layers)
-            and fnmatch.fnmatchcase(one.kernel, kernel or "*")
-            and device in one.device.lower()
+        shown = [
+            row
+            for row in self.rows
+            if row.is_shown
+            and (not layers or row.layer in layers)
+            and fnmatch.fnmatchcase(row.kernel, kernel or "*")
+            and device in row.device.lower()
         ]
-        return sorted(found, key=lambda one: (order(one, self._used), one.digest))
+        return sorted(shown, key=lambda row: (order(row, self._used), row.digest))
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
-        return {one.kernel for one in self.rows if one.is_shown}
+        return {row.kernel for row in self.rows if row.is_shown}
 
     def described(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
         alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
-        for one in self.rows:
-            if one.program:
-                alike.setdefault(one.program, []).append(one)
+        for entry in self.rows:
+            if entry.program:
+                alike.setdefault(entry.program, []).append(entry)
         here = functools.cache(contents.is_platform_here)
-        told = variants.parameters(code for one in shown for code in alike.get(one.program, ()))
+        told = variants.parameters(code for entry in shown for code in alike.get(entry.program, ()))
         return [
-            line._replace(parameters=line.parameters or told.get(one.program, {}))
-            for one in shown
-            for line in [self._described(one, alike.get(one.program, ()), here)]
+            described._replace(parameters=described.parameters or told.get(entry.program, {}))
+            for entry in shown
+            for described in [self._described(entry, alike.get(entry.program, ()), here)]
         ]
 
     def _described(
-        self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
+        self, entry: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
     ) -> CacheEntry:
-        others, recipe = [other for other in alike if other.layer != one.layer], one.recipe
-        if len(others) == 1 and one.layer == settings.BINARY:
+        # A program has the recipe of its code, if just one code has this program.
+        others, recipe = [other for other in alike if other.layer != entry.layer], entry.recipe
+        if len(others) == 1 and entry.layer == settings.BINARY:
             recipe = others[0].recipe
-        used = self._used(one.digest)
+        used = self._used(entry.digest)
         return CacheEntry(
-            one.kernel,
-            one.layer,
-            one.platform,
-            one.device,
-            here(one.platform),
+            entry.kernel,
+            entry.layer,
+            entry.platform,
+            entry.device,
+            here(entry.platform),
             *recipe,
-            one.size,
-            one.built,
-            one.seconds,
+            entry.size,
+            entry.built,
+            entry.seconds,
             used.last or None,
             used.uses,
             tuple(other.digest for other in others),
-            one.digest,
+            entry.digest,
         )
 
 

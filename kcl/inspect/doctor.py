@@ -30,13 +30,15 @@ _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
     "python tools/with_pocl.py of a checkout of kcl"
 )
-_LOCK_AGE = 60.0  # pyopencl waits no longer
+# Seconds: pyopencl waits no longer.
+_LOCK_AGE = 60.0
 # The caches whose owners fail where they cannot write, and the variable that moves each.
 _NEED_A_PLACE = {
     "pocl": "POCL_CACHE_DIR",
     "loopy": "XDG_CACHE_HOME",
     "pyopencl-binary": "XDG_CACHE_HOME",
 }
+# Switches whose owner raises an error at import for a word that is neither yes nor no.
 _RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
@@ -58,19 +60,20 @@ def run() -> Iterator[tuple[str, Finding]]:
     """
     told: set[str] = set()
     for name, check in CHECKS.items():
-        found: list[Finding] = []
+        findings: list[Finding] = []
         try:
-            found.extend(check())
+            findings.extend(check())
         except (OSError, CacheFault) as error:
-            found.append(Finding(PROBLEM, str(error)))
-        new = [one for one in found if one.words not in told]
-        told.update(one.words for one in new)
-        yield from ((name, one) for one in new or [Finding(OK, "nothing found")])
+            findings.append(Finding(PROBLEM, str(error)))
+        new = [finding for finding in findings if finding.words not in told]
+        told.update(finding.words for finding in new)
+        yield from ((name, finding) for finding in new or [Finding(OK, "nothing found")])
 
 
 def directories() -> Iterator[Finding]:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    faults: dict[str, None] = {}  # an ancestor of all three is named once
+    # A dictionary keeps the order, and names an ancestor of all three once.
+    faults: dict[str, None] = {}
     for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
@@ -107,23 +110,24 @@ def platforms() -> Iterator[Finding]:
     """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
-    place = foreign.place("pocl").path  # where it cannot write its cache PoCL shows no device
+    # PoCL shows no device if it cannot write its cache.
+    place = foreign.place("pocl").path
     first = (
         "cure the directories first; if that is not enough: "
         if place and usable.fault(place)
         else ""
     )
     try:
+        # The import may fail too, so it stands within the check.
         import pyopencl
 
-        found = pyopencl.get_platforms()
-    except (
-        Exception
-    ) as error:  # a driver may raise any exception, and no driver at all is an error too
+        platforms_here = pyopencl.get_platforms()
+    except Exception as error:
+        # A driver may raise any exception, and no driver at all is an error too.
         yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", first + _GET_POCL)
         return
     devices = 0
-    for platform in found:
+    for platform in platforms_here:
         try:
             listed = platform.get_devices()
             names = ", ".join(device.name.strip() for device in listed)
@@ -165,14 +169,14 @@ def has_no_cpu_name(version: str) -> bool:
 
 def installed() -> Iterator[Finding]:
     """Name the packages that generate and run kernels; imports those that kcl's tests do not know."""
-    found = packages.installed()
+    versions = packages.installed()
     others = []
-    for name, (version, kind) in found.items():
+    for name, (version, kind) in versions.items():
         yield Finding(OK, f"{name} {version}, {kind}")
         if not packages.is_tested(name, version, kind):
             others.append(name)
     if others:
-        faults = packages.faults([name for name in ("pyopencl", "loopy") if name in found])
+        faults = packages.faults([name for name in ("pyopencl", "loopy") if name in versions])
         yield from (Finding(WARNING, words) for words in faults)
         if not faults:
             words = f"kcl's tests do not run with this {', '.join(others)}; nothing that kcl needs is missing"
@@ -193,7 +197,7 @@ def disk() -> Iterator[Finding]:
         seen.add(device)
         free = f"{usage.free / 1e6:.0f} MB"
         files = os.statvfs(there) if hasattr(os, "statvfs") else None
-        # some file systems number no inodes
+        # Some file systems number no inodes: they say 0.
         is_full = files is not None and files.f_files and files.f_favail < _INODES
         if usage.free < _NEEDED or is_full:
             yield Finding(
@@ -252,11 +256,13 @@ def unknown_settings() -> Iterator[Finding]:
             f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off",
             "unset KCL_NO_CACHE",
         )
-    known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
+    variables = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
-        if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
+        if name.startswith("KCL_") and name not in variables and not name.startswith("KCL_TEST"):
             yield Finding(
-                WARNING, f"{name}: kcl has no such variable{meant(name, known)}", f"unset {name}"
+                WARNING,
+                f"{name}: kcl has no such variable{meant(name, variables)}",
+                f"unset {name}",
             )
 
 
@@ -265,22 +271,24 @@ def damaged() -> Iterator[Finding]:
     faults: list[inventory.Refusal] = []
     list(inventory.entries(faults=faults))
     for fault in faults:
-        if os.path.isfile(fault.place):  # `directories` reports the others
+        # `directories` reports the others.
+        if os.path.isfile(fault.place):
             words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(
                 WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte"
             )
     for name in ("loopy", "pyopencl"):
         fault_of = contents.measure(name).fault
+        # A locked database is in use, and not damaged.
         if fault_of and "locked" not in fault_of:
             yield Finding(
                 PROBLEM,
                 f"{fault_of}; import {name} fails on it, or gives wrong values",
                 f"kcl purge {name}",
             )
-    if found := inventory.damaged_below():
-        files = counted(len(found), "damaged file", "damaged files")
-        words = f"{files} in PoCL's cache, such as {found[0].place}: {found[0].reason}; kcl replaces those of its entries"
+    if faulty := inventory.damaged_below():
+        files = counted(len(faulty), "damaged file", "damaged files")
+        words = f"{files} in PoCL's cache, such as {faulty[0].place}: {faulty[0].reason}; kcl replaces those of its entries"
         yield Finding(
             PROBLEM,
             f"{words}, and a program that needs another fails, or its process dies",
@@ -307,7 +315,8 @@ def locks() -> Iterator[Finding]:
 
 # In the order of the report; a check without findings yields nothing.
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
-    "directories": directories,  # a fault there may hide the devices of a driver
+    # The directories come first: a fault there may hide the devices of a driver.
+    "directories": directories,
     "platforms": platforms,
     "packages": installed,
     "disk": disk,

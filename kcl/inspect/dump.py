@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import Code
 
-_ANY = "any-device"  # the folder of generated code without a program
+# The folder of generated code without a program.
+_ANY = "any-device"
 _FILES = {
     "source.cl": "source.cl",
     "build.log": "build.log",
@@ -71,7 +72,7 @@ print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len
 '''
 
 
-class State(process.LockedState):
+class SeenTexts(process.LockedState):
     """The texts of the code that was seen, by the digest of its OpenCL C."""
 
     def __init__(self) -> None:
@@ -79,14 +80,14 @@ class State(process.LockedState):
         self.texts: dict[str, dict[str, str]] = {}
 
 
-_state = process.own(State)
+_state = process.own(SeenTexts)
 
 
 def note(source_digest: str, texts: Mapping[str, str]) -> None:
     """Keep texts of a stage for the programs of one OpenCL C."""
     state = _state()
     with state.lock:
-        # loopy colours its units
+        # loopy colours the text of its units: the escape sequences go.
         plain = {name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()}
         state.texts.setdefault(source_digest, {}).update(plain)
 
@@ -104,6 +105,7 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
     try:
         beside = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
         write(folder_of(directory or "", address, entry), files(address, entry, beside))
+    # A dump is a help for the user: no fault of it may stop a launch.
     except Exception as error:
         warn_once("dump", f"kcl goes on without KCL_DUMP={directory}: {error}")
 
@@ -120,11 +122,11 @@ def folder_of(directory: str, address: str, entry: Entry) -> str:
 
 def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` are those of the code that launches it."""
-    found = {
+    contents = {
         **beside,
         **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts},
     }
-    found["key.json"] = json.dumps(
+    contents["key.json"] = json.dumps(
         {
             "digest": entry.key.digest,
             "address": address,
@@ -133,38 +135,40 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
         },
         indent=2,
     ).encode()
-    found["options.txt"] = "".join(f"{option}\n" for option in options(entry)).encode(
+    contents["options.txt"] = "".join(f"{option}\n" for option in options(entry)).encode(
         "utf-8", "surrogateescape"
     )
     if "/" in address:
-        found["rebuild.py"] = REBUILD.encode()
-        found |= _own_files(entry.parts.get("binary", b""))
-    return found
+        contents["rebuild.py"] = REBUILD.encode()
+        contents |= _own_files(entry.parts.get("binary", b""))
+    return contents
 
 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
+    # A damaged binary is dumped as it is, without the files in it.
     with suppress(ValueError):
-        found = (
+        split = (
             (path.strip("/").split("/"), content)
             for path, content in drivers.own_files(binary).items()
         )
         return {
             f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content
-            for parts, content in found
+            for parts, content in split
         }
     return {}
 
 
-def write(folder: str, found: Mapping[str, bytes]) -> bool:
+def write(folder: str, contents: Mapping[str, bytes]) -> bool:
     """Write the files of a folder, all or none; False if it is there."""
     os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    # Of processes that dump the same entry at once, one makes the folder and writes.
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         return False
     try:
-        for name, content in found.items():
+        for name, content in contents.items():
             with open(os.path.join(folder, name), "xb") as stream:
                 stream.write(content)
     except OSError:

@@ -26,16 +26,16 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.foreign import contents
 from kcl.foreign.contents import Contents
 
-_HEAD = 4096  # holds most headers; a longer header is read again
-_PROGRAM = (
-    16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
-)
+# Bytes that hold most headers. A longer header is read again.
+_HEAD = 4096
+# Digits of the digest of a program's text: enough to tell the programs of a cache apart.
+_PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 # A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
-# in the key of a row with a base row, behind the key of the base row
+# In the key of a row with a base row this part follows the parts of the base row.
 _SPECIAL = Part("row", "special")
 
 
@@ -72,9 +72,10 @@ class ListedEntry:
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
         self.layer, self.address, self.size, self._store = layer, address, stat.size, store
+        # A damaged header may hold anything: a wrong type counts as nothing known.
         created, seconds = (
-            float(one) if isinstance(one, (int, float)) else 0.0
-            for one in map(metadata.get, ("created", "seconds"))
+            float(number) if isinstance(number, (int, float)) else 0.0
+            for number in map(metadata.get, ("created", "seconds"))
         )
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
@@ -82,8 +83,8 @@ class ListedEntry:
         self.kind = layer if layer != settings.GENERATOR else _kind(metadata)
         self.is_shown = self.kind not in (BASE, PROOFS)
         self.device, self.platform = (
-            str(one.get("name", "")) if isinstance(one, dict) else ""
-            for one in map(metadata.get, ("device", "platform"))
+            str(names.get("name", "")) if isinstance(names, dict) else ""
+            for names in map(metadata.get, ("device", "platform"))
         )
         self.program = str(metadata.get("program", ""))[:_PROGRAM]
 
@@ -143,9 +144,9 @@ class ListedEntry:
             return RecipeSummary()
 
 
-def options(one: ListedEntry | Entry) -> list[str]:
+def options(entry: ListedEntry | Entry) -> list[str]:
     """Return the build options that are texts: an include directory with its content is none."""
-    return [option for option in one.metadata.get("options", ()) if isinstance(option, str)]
+    return [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
 
 
 def led_by(key: Key) -> list[str]:
@@ -154,9 +155,9 @@ def led_by(key: Key) -> list[str]:
     return [key.digest, *base]
 
 
-def launched(one: ListedEntry | Entry) -> tuple[str, str]:
+def launched(entry: ListedEntry | Entry) -> tuple[str, str]:
     """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
-    return one.metadata.get("program", ""), repr(one.metadata.get("kernels"))
+    return entry.metadata.get("program", ""), repr(entry.metadata.get("kernels"))
 
 
 class Refusal(NamedTuple):
@@ -185,31 +186,33 @@ def entries(
     The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there. Entries
     of site directories come last, and not at all if only one's `own` are wanted.
     """
+    # Without a list the faults are collected and dropped.
     told: list[Refusal] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
         for store in [*stores(layer, told), *([] if own else layers.sites(layer))]:
-            for found in of_store(layer, store, told):
-                if all_rows or found.is_shown:
-                    yield found
+            for entry in of_store(layer, store, told):
+                if all_rows or entry.is_shown:
+                    yield entry
 
 
-def read(one: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
+def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
     """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
     try:
-        return one.read(with_texts)
-    except KeyError:  # removed since it was listed
+        return entry.read(with_texts)
+    except KeyError:
+        # The entry was removed since it was listed.
         return None
     except _FAULTS as error:
-        faults.append(Refusal(one.layer, one.place, str(error)))
+        faults.append(Refusal(entry.layer, entry.place, str(error)))
         return None
 
 
 def damaged_below() -> list[Refusal]:
     """Return the damaged files of a driver's own cache: PoCL's."""
     return [
-        Refusal("pocl", *found)
+        Refusal("pocl", *fault)
         for driver in drivers.every()
-        for found in driver.damaged(contents.files("pocl"))
+        for fault in driver.damaged(contents.files("pocl"))
     ]
 
 
@@ -220,6 +223,7 @@ def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
     try:
         if not trust.check(folder):
             return []
+        # Sorted, so that two listings have one order.
         names = sorted(os.listdir(folder))
     except (OSError, CacheFault) as error:
         faults.append(Refusal(layer, folder, str(error)))
@@ -234,12 +238,18 @@ def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     """
     if not text:
         return []
-    found = [
-        one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)
+    matching = [
+        entry
+        for entry in listed
+        if text in (entry.kernel, entry.address) or entry.digest.startswith(text)
     ]
-    to = {one.digest for one in found if one.kind == BASE and one.kernel != text}
-    code = [one for one in listed if to and one.kind == CODE and not to.isdisjoint(led_by(one.key))]
-    return list(dict.fromkeys([*(one for one in found if one.is_shown), *code]))
+    to = {entry.digest for entry in matching if entry.kind == BASE and entry.kernel != text}
+    code = [
+        entry
+        for entry in listed
+        if to and entry.kind == CODE and not to.isdisjoint(led_by(entry.key))
+    ]
+    return list(dict.fromkeys([*(entry for entry in matching if entry.is_shown), *code]))
 
 
 def _kind(metadata: Mapping[str, Any]) -> str:
@@ -253,17 +263,16 @@ def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator
     try:
         for address in store.scan():
             try:
-                found = store.head(address, _HEAD)
-                if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
-                    found = store.head(address, header_end(found[1]))
-                if found is not None:  # not removed in between
-                    yield ListedEntry(
-                        layer, address, found[0], *peek(found[1], found[0].size), store
-                    )
+                head = store.head(address, _HEAD)
+                if head is not None and len(head[1]) == _HEAD < header_end(head[1]):
+                    head = store.head(address, header_end(head[1]))
+                # Another process may have removed the entry in between.
+                if head is not None:
+                    yield ListedEntry(layer, address, head[0], *peek(head[1], head[0].size), store)
             except (OSError, DamagedEntry) as error:
                 faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
-        # a database that another process makes at this moment
+        # A database without its table is one that another process makes at this moment.
         if "no such table" not in str(error):
             faults.append(Refusal(layer, store.location, str(error)))
 
@@ -278,15 +287,17 @@ def _where(file: str, address: str) -> str:
 
 def measure_store(layer: str, store: layers.Files) -> Contents:
     """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
-    found = measure_files(store)
+    measured = measure_files(store)
     try:
         if isinstance(store, Database):
-            return found._replace(entries=store.count(_HAS_CODE, _HEADER))
+            return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
     if layer == settings.GENERATOR:
-        return found._replace(entries=sum(one.kind == CODE for one in of_store(layer, store, [])))
-    return found
+        return measured._replace(
+            entries=sum(entry.kind == CODE for entry in of_store(layer, store, []))
+        )
+    return measured
 
 
 def measure_files(store: layers.Files) -> Contents:
@@ -294,6 +305,7 @@ def measure_files(store: layers.Files) -> Contents:
     if isinstance(store, Database):
         return contents.of([store.location], "")
     paths = list[str]()
+    # A folder that vanishes meanwhile, or that cannot be listed, counts with what was seen of it.
     with suppress(OSError):
         paths.extend(item.path for _address, item in store.items())
     return contents.of(paths, ".*")

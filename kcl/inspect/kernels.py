@@ -27,7 +27,8 @@ HEAD = (
     *map(tables.Column, (*settings.LAYERS, "seconds", "saved")),
 )
 _MACRO = re.compile(r"-D *(\S+)")
-EXPLAINED = 40  # misses of a run
+# The misses of a run that are explained, at most.
+EXPLAINED = 40
 
 Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
@@ -68,16 +69,18 @@ class KernelRow(NamedTuple):
     @property
     def dtypes(self) -> Mapping[str, str]:
         """The dtypes of the arguments by name; empty where they are not known."""
-        found = next((one.recipe.dtypes for one in self.stored if one.recipe.dtypes), {})
-        return {name: dtype(text) for name, text in found.items()}
+        texts = next((entry.recipe.dtypes for entry in self.stored if entry.recipe.dtypes), {})
+        return {name: dtype(text) for name, text in texts.items()}
 
     @property
     def others(self) -> int:
         """The number of further kernels of a program that kcl names by its first."""
         programs = [
-            one for one in self.stored if one.metadata.get("site") and one.layer == settings.BINARY
+            entry
+            for entry in self.stored
+            if entry.metadata.get("site") and entry.layer == settings.BINARY
         ]
-        return max((len(one.metadata.get("kernels", ())) - 1 for one in programs), default=0)
+        return max((len(entry.metadata.get("kernels", ())) - 1 for entry in programs), default=0)
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -151,17 +154,17 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
     run = journal.last_run(driver)
     if not run:
         return None
-    history, names = journal.last_misses(), {one.name for one in run}
-    missed = [one for one in history if one.process in names]
+    history, names = journal.last_misses(), {process.name for process in run}
+    missed = [process for process in history if process.process in names]
     late = [note.late.words for note in journal.late() if note.program == run[0].program]
     return Run(
         run[0].driver,
-        tuple(sorted({one.pid for one in run})),
-        min(one.began for one in run),
+        tuple(sorted({process.pid for process in run})),
+        min(process.began for process in run),
         run[0].ended,
         _counted(run),
         of_records(run, missed),
-        list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
+        list(dict.fromkeys([*(remark for process in run for remark in process.remarks), *late])),
         misses.told(missed[-limit:], history),
         max(0, len(missed) - limit),
     )
@@ -169,7 +172,7 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
 
 def _counted(run: Iterable[RunRecord]) -> list[dict[str, Any]]:
     """Add up the counters of each layer over the processes of a run."""
-    sums = merged({layer: row} for one in run for (layer, _), row in one.tallies.items())
+    sums = merged({layer: row} for process in run for (layer, _), row in process.tallies.items())
     return [
         {
             "layer": layer,
@@ -182,7 +185,7 @@ def _counted(run: Iterable[RunRecord]) -> list[dict[str, Any]]:
 
 def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[KernelRow]:
     """Return the look-ups of the processes of a run, kernel by kernel."""
-    entries = {one.digest[:DIGITS]: one for one in inventory.entries(all_rows=True)}
+    entries = {entry.digest[:DIGITS]: entry for entry in inventory.entries(all_rows=True)}
     return rows(of_run(run, missed, entries), entries)
 
 
@@ -192,29 +195,34 @@ def of_run(
     """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
     looks = [
         LookSummary(
-            *one[2:6],
-            one.key.digest if one.key else "",
+            *miss[2:6],
+            miss.key.digest if miss.key else "",
             1,
-            one.time,
-            one.seconds,
+            miss.time,
+            miss.seconds,
             0.0,
-            _texts(one.parameters),
+            _texts(miss.parameters),
         )
-        for one in missed
+        for miss in missed
     ]
     codes = {
-        text_of(one): one for one in entries.values() if one.kind == inventory.CODE and one.program
+        text_of(entry): entry
+        for entry in entries.values()
+        if entry.kind == inventory.CODE and entry.program
     }
-    for one in run:
-        for digest, used in one.uses.items():
+    for process in run:
+        for digest, used in process.uses.items():
             stored = entries.get(digest)
+            # The names of a hit come from its entry, so a hit of a removed entry cannot be told.
             if stored is not None:
                 code = (
                     codes.get(text_of(stored), stored)
                     if stored.layer == settings.BINARY
                     else stored
                 )
-                kernel, names = one.asked.get(digest, (code.kernel, tuple(code.recipe.parameters)))
+                kernel, names = process.asked.get(
+                    digest, (code.kernel, tuple(code.recipe.parameters))
+                )
                 looks.append(
                     LookSummary._make(
                         [
@@ -224,23 +232,26 @@ def of_run(
                             "",
                             stored.digest,
                             *used,
-                            _texts(_known(code, kernel, names)),
+                            _texts(_parameters_of_hit(code, kernel, names)),
                         ]
                     )
                 )
     return looks
 
 
-def _known(code: ListedEntry, kernel: str, names: Sequence[str]) -> Mapping[str, str] | None:
+def _parameters_of_hit(
+    code: ListedEntry, kernel: str, names: Sequence[str]
+) -> Mapping[str, str] | None:
     """Return the parameters of a hit; None if another recipe stored the code, so that their values are not known."""
+    # The names of a program of pyopencl are its build options, such as -DREAL.
     if not all(map(str.isidentifier, names)):
-        return dict.fromkeys(names, "")  # of a program of pyopencl, such as -DREAL
-    held = code.recipe.parameters
+        return dict.fromkeys(names, "")
+    stored = code.recipe.parameters
     return (
         {}
         if not names
-        else held
-        if kernel == code.kernel and held and held.keys() <= set(names)
+        else stored
+        if kernel == code.kernel and stored and stored.keys() <= set(names)
         else None
     )
 
@@ -255,46 +266,48 @@ def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] 
 
 def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
     """Group look-ups by kernel, parameters and OpenCL C."""
-    found: list[KernelRow] = []
-    for look in sorted(_added(looks), key=lambda one: settings.LAYERS.index(one.layer)):
+    grouped: list[KernelRow] = []
+    # In the order of the layers: code comes first, and its program joins the row of the code.
+    for look in sorted(_merge(looks), key=lambda summed: settings.LAYERS.index(summed.layer)):
         stored = entries.get(look.key[:DIGITS])
-        row = next((one for one in found if _is_akin(one, look, stored)), None)
+        row = next((earlier for earlier in grouped if _is_akin(earlier, look, stored)), None)
         if row is None:
             row = KernelRow(look.kernel, [], [])
-            found.append(row)
+            grouped.append(row)
         row.looks.append(look)
         if stored is not None and stored not in row.stored:
             row.stored.append(stored)
-    return sorted(found, key=lambda row: min(look.time - look.seconds for look in row.looks))
+    return sorted(grouped, key=lambda row: min(look.time - look.seconds for look in row.looks))
 
 
-def _added(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
+def _merge(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
     """Add up look-ups of the same entry with the same end."""
-    found: dict[tuple[Any, ...], LookSummary] = {}
-    for one in looks:
-        same = *one[:5], one.parameters
-        before = found.get(same, one._replace(times=0, seconds=0.0, saved=0.0))
-        sums = before.times + one.times, max(before.time, one.time), before.seconds + one.seconds
-        found[same] = LookSummary(*one[:5], *sums, before.saved + one.saved, one.parameters)
-    return found.values()
+    sums_of: dict[tuple[Any, ...], LookSummary] = {}
+    for look in looks:
+        same = *look[:5], look.parameters
+        before = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
+        sums = before.times + look.times, max(before.time, look.time), before.seconds + look.seconds
+        sums_of[same] = LookSummary(*look[:5], *sums, before.saved + look.saved, look.parameters)
+    return sums_of.values()
 
 
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
     """Return True if a look-up may belong to a row, as far as parameters and OpenCL C are known."""
-    known = row.looks[0].parameters
+    # None stands for parameters that are not known: they may be any.
+    parameters = row.looks[0].parameters
     return (
         row.kernel == look.kernel
-        and (known == look.parameters or None in (known, look.parameters))
+        and (parameters == look.parameters or None in (parameters, look.parameters))
         and (stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored))
     )
 
 
-def text_of(one: ListedEntry) -> tuple[str, ...]:
+def text_of(entry: ListedEntry) -> tuple[str, ...]:
     """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
-    return one.program, *sorted(_MACRO.findall(" ".join(inventory.options(one))))
+    return entry.program, *sorted(_MACRO.findall(" ".join(inventory.options(entry))))
 
 
-def lines(found: Sequence[KernelRow]) -> list[str]:
+def lines(kernels: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
     return tables.lines(
         HEAD,
@@ -304,40 +317,40 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
                 *(outcome(row.of(layer)) for layer in settings.LAYERS),
                 *(f"{seconds:.3f}" for seconds in row.spent),
             )
-            for row, label in zip(found, labels(found), strict=True)
+            for row, label in zip(kernels, labels(kernels), strict=True)
         ],
         WIDTH,
     )
 
 
-def labels(found: Sequence[KernelRow]) -> list[str]:
+def labels(kernels: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
     Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
-    told = variants.parameters(one for row in found for one in row.stored)
-    typed = _typed(found, [row.parameters for row in found])
+    told = variants.parameters(entry for row in kernels for entry in row.stored)
+    typed = _typed(kernels, [row.parameters for row in kernels])
     rows = Counter(typed)
-    given = [
+    shown = [
         row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
-        for row, name in zip(found, typed, strict=True)
+        for row, name in zip(kernels, typed, strict=True)
     ]
-    typed = _typed(found, given)
-    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
+    typed = _typed(kernels, shown)
+    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in kernels]
     return [
         f"{name}, key {key}" if key and rows[name] > 1 else name
         for name, key in zip(typed, keys, strict=True)
     ]
 
 
-def _typed(found: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]) -> list[str]:
+def _typed(kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]) -> list[str]:
     """Name rows by kernel and parameters, and by those dtypes that rows of the same name do not share."""
     plain = [
         of_kernel(row.kernel, own) + (f" +{row.others}" if row.others else "")
-        for row, own in zip(found, parameters, strict=True)
+        for row, own in zip(kernels, parameters, strict=True)
     ]
     rows, typed = Counter(plain), list[str]()
-    named = [*zip(found, plain, strict=True)]
+    named = [*zip(kernels, plain, strict=True)]
     shared = Counter((label, *item) for row, label in named for item in row.dtypes.items())
     for row, label in named:
         kinds: dict[str, list[str]] = {}

@@ -23,20 +23,22 @@ TESTED = {
     "pyopencl": ("2024.3", "2025.1", "2025.2", "2026.1"),
 }
 WHEEL = "a wheel"
-_MOST = 3  # edited files that are named
+# The edited files that are named, at most.
+_MOST = 3
 _SECONDS = 60
 
 
 def installed() -> dict[str, tuple[str, str]]:
     """Return the version of each package that is there, and what its files are."""
-    found = {}
+    versions = {}
     for name in TESTED:
         if place := distributions.place_of(name):
+            # A package on the path without a record of its installation has no version.
             owner = None
             with suppress(metadata.PackageNotFoundError):
                 owner = metadata.distribution(name)
-            found[name] = (owner.version if owner else "unknown", _kind(name, place, owner))
-    return found
+            versions[name] = (owner.version if owner else "unknown", _kind(name, place, owner))
+    return versions
 
 
 def _kind(name: str, place: PackagePlace, owner: metadata.Distribution | None) -> str:
@@ -65,13 +67,15 @@ def _is_as_recorded(file: metadata.PackagePath) -> bool:
 
 def is_tested(name: str, version: str, kind: str) -> bool:
     """Return True if kcl's tests run with this release as it was published."""
-    return kind == WHEEL and any(f"{version}.".startswith(f"{one}.") for one in TESTED[name])
+    return kind == WHEEL and any(
+        f"{version}.".startswith(f"{release}.") for release in TESTED[name]
+    )
 
 
 def faults(names: list[str]) -> list[str]:
     """Import packages in a process of its own, as `kcl run` does; return what kcl says of them, or how the import fails."""
     code = f"import kcl; kcl.install(); import {', '.join(names)}"
-    # a damaged cache of a package is another check's
+    # The caches are off: a damaged one is the finding of another check.
     variables = settings.environment() | {
         "LOOPY_NO_CACHE": "1",
         "PYOPENCL_NO_CACHE": "1",

@@ -31,12 +31,16 @@ from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
-OWN = "kcl"  # the name that stands for both layers and all that belongs to them
-KEPT = "kept"  # the files that kcl keeps beside its entries
+# The name that stands for both layers and all that belongs to them.
+OWN = "kcl"
+# The files that kcl keeps beside its entries.
+KEPT = "kept"
 _LINK = "it is a symbolic link, and none is followed"
-_AT_ONCE = 100  # pages of a database
+# The pages of a database that are given back in one step.
+_AT_ONCE = 100
 _HOUR = 3600.0
-_REMEMBERED = 10_000  # removed entries
+# The removed entries that are remembered, at most.
+_REMEMBERED = 10_000
 
 
 class RemovalItem(NamedTuple):
@@ -93,8 +97,8 @@ class Removal(NamedTuple):
             if self.refusals
             else ""
         )
-        found = f"{counted(self.files, 'file', 'files')}, {counted(self.rows, 'row', 'rows')}"
-        return f"<kcl.Removal {found}, {counted(self.bytes, 'byte', 'bytes')}{left}>"
+        counts = f"{counted(self.files, 'file', 'files')}, {counted(self.rows, 'row', 'rows')}"
+        return f"<kcl.Removal {counts}, {counted(self.bytes, 'byte', 'bytes')}{left}>"
 
 
 def purge(
@@ -121,18 +125,21 @@ def purge(
     """
     age = parsers.age(older) if isinstance(older, str) else older
     is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_names(layers, everything, kernel))
+    # The helper ends before anything is listed: what it writes later would reappear.
     is_quiet = dry_run or not is_own or drivers.quiet(places.own())
-    found = planned(layers, everything, age, kernel)
+    plan = planned(layers, everything, age, kernel)
     if not is_quiet:
-        found.refusals.append(
+        plan.refusals.append(
             Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear")
         )
     if not dry_run:
-        remove(found, "kcl purge")
-        with suppress(OSError):  # it may hold something else, or be a link
+        remove(plan, "kcl purge")
+        # The directory may hold something else, or be a link: then it stays.
+        with suppress(OSError):
             os.rmdir(places.own())
-        process.changed()  # the contents of memory are gone too
-    return found
+        # What the layers hold in memory goes too.
+        process.changed()
+    return plan
 
 
 def planned(
@@ -142,24 +149,25 @@ def planned(
     wanted = _names(names, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in wanted if name in settings.LAYERS]
-    found = Removal([], [])
+    plan = Removal([], [])
     if own and (kernel is not None or before is not None):
-        found.items.extend(_entries(own, kernel, before, found.refusals))
+        plan.items.extend(_entries(own, kernel, before, plan.refusals))
         wanted = [name for name in wanted if name not in own]
     for name in wanted:
-        found.items.extend(items(name, found.refusals, before))
-    return found
+        plan.items.extend(items(name, plan.refusals, before))
+    return plan
 
 
-def remove(found: Removal, reason: str) -> None:
+def remove(plan: Removal, reason: str) -> None:
     """Remove items, and note the entries among them; add what could not be removed to the refusals."""
     gone = []
-    for item in found.items:
+    for item in plan.items:
+        # One refused item hinders no other.
         try:
             _remove_rows(item) if item.is_database else remove_path(item.path)
             gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
-            found.refusals.append(Refusal(item.cache, item.path, str(error)))
+            plan.refusals.append(Refusal(item.cache, item.path, str(error)))
     note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
@@ -192,14 +200,16 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
             refusals.append(Refusal(name, folder, fault))
         return
     for path in [
-        os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)
+        os.path.join(folder, name_below)
+        for name_below in names
+        if re.fullmatch(pattern or ".*", name_below)
     ]:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
-        held = contents.of([path], ".*")
-        if before is None or 0.0 < held.newest < before:
-            yield RemovalItem(name, path, held.entries, held.bytes)
+        measured = contents.of([path], ".*")
+        if before is None or 0.0 < measured.newest < before:
+            yield RemovalItem(name, path, measured.entries, measured.bytes)
 
 
 def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[RemovalItem]:
@@ -208,31 +218,37 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     With them go the rows that lead to no other code, and those that have led nowhere for an hour.
     """
     going, now = set(map(id, gone)), time.time()
-    living, dead = set[str](), set[str]()  # the digests that lead to code
-    for one in listed if gone else ():
-        if one.kind == inventory.CODE:
-            (dead if id(one) in going else living).update(inventory.led_by(one.key))
+    # The digests that lead to code that stays, and to code that goes.
+    living, dead = set[str](), set[str]()
+    for entry in listed if gone else ():
+        if entry.kind == inventory.CODE:
+            (dead if id(entry) in going else living).update(inventory.led_by(entry.key))
     rows = [
-        one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living
+        entry
+        for entry in listed
+        if gone and entry.kind == inventory.BASE and entry.digest not in living
     ]
-    held: dict[tuple[str, str], list[ListedEntry]] = {}
-    for one in (*gone, *(one for one in rows if one.digest in dead or now - one.modified > _HOUR)):
-        held.setdefault((one.layer, one.file), []).append(one)
+    by_file: dict[tuple[str, str], list[ListedEntry]] = {}
+    for entry in (
+        *gone,
+        *(entry for entry in rows if entry.digest in dead or now - entry.modified > _HOUR),
+    ):
+        by_file.setdefault((entry.layer, entry.file), []).append(entry)
     return [
         RemovalItem(
             layer,
             file,
             not file.endswith(places.DATABASE),
-            sum(one.size for one in some),
-            tuple(one.address for one in some),
+            sum(entry.size for entry in some),
+            tuple(entry.address for entry in some),
         )
-        for (layer, file), some in held.items()
+        for (layer, file), some in by_file.items()
     ]
 
 
-def last_use(one: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
+def last_use(entry: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
     """Return when an entry was made or was a hit for the last time."""
-    return max(one.modified, journal.use(uses, one.digest).last)
+    return max(entry.modified, journal.use(uses, entry.digest).last)
 
 
 def removed() -> list[tuple[str, str, float]]:
@@ -245,11 +261,11 @@ def removed() -> list[tuple[str, str, float]]:
 
 
 def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
-    known = (OWN, *settings.LAYERS, *ROWS)
+    choices = (OWN, *settings.LAYERS, *ROWS)
     for name in names:
-        if name not in known:
+        if name not in choices:
             raise ValueError(
-                f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}"
+                f"{name!r} is no layer{meant(name, choices)}: take one of {', '.join(choices)}"
             )
     if kernel is not None:
         if everything or not set(names) <= set(settings.LAYERS):
@@ -276,11 +292,11 @@ def _entries(
     listed = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True))
     uses = journal.uses()
     gone = [
-        one
-        for one in listed
-        if one.kind != inventory.BASE
-        and (before is None or last_use(one, uses) < before)
-        and (kernel is None or fnmatch.fnmatchcase(one.kernel, kernel))
+        entry
+        for entry in listed
+        if entry.kind != inventory.BASE
+        and (before is None or last_use(entry, uses) < before)
+        and (kernel is None or fnmatch.fnmatchcase(entry.kernel, kernel))
     ]
     return of_entries(gone, listed)
 
@@ -291,6 +307,7 @@ def remove_path(path: str) -> None:
         if os.path.islink(path) or not os.path.isdir(path):
             os.unlink(path)
             return
+        # A second pass takes what others wrote during the first. Only the last one raises.
         for _ in range(2):
             shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
@@ -300,10 +317,13 @@ def remove_path(path: str) -> None:
 def _remove_rows(item: RemovalItem) -> None:
     """Remove rows of a database, and give their space back in small steps; raises `sqlite3.Error`, `OSError`."""
     database = Database(item.path, "rw")
-    database.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-    for address in item.addresses:  # one statement each: no process waits long
+    # Without waiting for the disk a crash may lose rows. That is no wrong answer: readers verify.
+    database.ask("PRAGMA synchronous = 'OFF'")
+    # Each row is a statement of its own, so that no other process waits long.
+    for address in item.addresses:
         database.ask("DELETE FROM dict WHERE keyhash = ?", address)
-    with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
+    # If another process reads, the space stays in the file, and later rows use it.
+    with suppress(sqlite3.OperationalError):
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 
@@ -312,10 +332,10 @@ def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)
-        found = [*removed(), *((digest, reason, now) for digest in digests)]
+        notes = [*removed(), *((digest, reason, now) for digest in digests)]
         with suppress(OSError, CacheFault):
             trust.make_trusted(places.own())
             publish(
                 places.own(places.REMOVED),
-                "".join(f"{json.dumps(one)}\n" for one in found[-_REMEMBERED:]).encode(),
+                "".join(f"{json.dumps(note)}\n" for note in notes[-_REMEMBERED:]).encode(),
             )

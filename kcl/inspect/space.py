@@ -27,9 +27,11 @@ from kcl.inspect import inventory, purge
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
-_ROOM = 0.9  # the share of the bound that stays in use: the next entry must not exceed it
+# The share of the bound that stays in use. With less room the next entry would exceed the bound again.
+_ROOM = 0.9
 _PINS = address("0" * 64, label="pins")
-_DIGITS = 12  # of a digest, as `kcl ls` prints it
+# The digits of a digest that `kcl ls` prints. Fewer may name several entries.
+_DIGITS = 12
 
 
 def used(site: str = "") -> int:
@@ -55,17 +57,17 @@ def chosen(bound: int, site: str = "") -> tuple[purge.Removal, int]:
     """
     refusals: list[Refusal] = []
     listed = [
-        one
+        entry
         for layer in settings.LAYERS
         for store in _stores(layer, site, refusals)
-        for one in inventory.of_store(layer, store, refusals)
+        for entry in inventory.of_store(layer, store, refusals)
     ]
     size = used(site)
     gone: list[ListedEntry] = []
     if 0 < bound < size:
         uses, pinned = journal.uses(), pins()
         for kernel in sorted(
-            _kernels(listed), key=lambda one: max(purge.last_use(part, uses) for part in one)
+            _kernels(listed), key=lambda parts: max(purge.last_use(part, uses) for part in parts)
         ):
             if size > bound * _ROOM and not any(
                 holds(pinned, part.kernel, part.digest) for part in kernel
@@ -78,15 +80,16 @@ def chosen(bound: int, site: str = "") -> tuple[purge.Removal, int]:
 def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
-    for one in listed:
-        if one.is_shown:
-            parts.setdefault((one.kernel, one.metadata.get("program")), []).append(one)
+    for entry in listed:
+        if entry.is_shown:
+            parts.setdefault((entry.kernel, entry.metadata.get("program")), []).append(entry)
     return parts.values()
 
 
 def keep_bound() -> None:
     """Remove the entries above the bound; raises nothing for a store that refuses."""
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
+        # One bound, on the bytes: bounds on number and age would say the same.
         bound = settings.read().max_size
         if not 0 < bound < used():
             return
@@ -104,7 +107,9 @@ def keep_bound() -> None:
 def pins() -> list[str]:
     """Return the pins in their order; none where the file cannot be read."""
     with suppress(OSError, CacheFault, ValueError, TypeError):
-        return [one for one in json.loads(_pin_store().get(_PINS) or b"[]") if isinstance(one, str)]
+        return [
+            name for name in json.loads(_pin_store().get(_PINS) or b"[]") if isinstance(name, str)
+        ]
     return []
 
 
@@ -116,8 +121,8 @@ def pin(names: Iterable[str]) -> None:
 def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
     """Return True if one of the pins names this kernel, or the entry with this digest."""
     return any(
-        (digest.startswith(one) and len(one) >= _DIGITS) or fnmatch.fnmatchcase(kernel, one)
-        for one in names
+        (digest.startswith(name) and len(name) >= _DIGITS) or fnmatch.fnmatchcase(kernel, name)
+        for name in names
     )
 
 

@@ -42,15 +42,15 @@ def report() -> Report:
     generator 0 1 ...
     binary 0 1 ...
     """
-    found = _layers()
-    said = [f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}" for row in found]
-    said += [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*tables.lines(HEAD, cells(found)), *prose([*said, *_remarks()])]))
+    counters = _layers()
+    notes = [f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}" for row in counters]
+    notes += [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
+    return Report("\n".join([*tables.lines(HEAD, cells(counters)), *prose([*notes, *_remarks()])]))
 
 
-def prose(said: Iterable[str]) -> list[str]:
+def prose(texts: Iterable[str]) -> list[str]:
     """Write texts as lines of 80 columns."""
-    return [line for one in said for line in folded(one, WIDTH)]
+    return [line for text in texts for line in folded(text, WIDTH)]
 
 
 def _layers() -> list[dict[str, Any]]:
@@ -66,14 +66,14 @@ def _layers() -> list[dict[str, Any]]:
     ]
 
 
-def cells(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def cells(counters: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Write the counters of layers as cells below `HEAD`."""
     return [
         (
             *(row["layer"], *(str(int(row[column])) for column in OUTCOMES)),
             *(f"{row['seconds']:.3f}", f"{max(0.0, row['saved']):.3f}", str(int(row["bytes"]))),
         )
-        for row in found
+        for row in counters
     ]
 
 
@@ -98,7 +98,7 @@ def of_process(by_kernel: bool) -> str:
 def add_to(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
     run, missed = journal.of_this_run()
-    found = kernels.Run(
+    content = kernels.Run(
         run.driver,
         (run.pid,),
         run.began,
@@ -110,20 +110,20 @@ def add_to(path: str) -> None:
     with open(
         path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
     ) as stream:
-        # in one piece: other processes add lines, too
-        stream.write(json.dumps(found.described(), allow_nan=False).encode() + b"\n")
+        # The line goes in one piece, past any buffer: other processes add lines to the file too.
+        stream.write(json.dumps(content.described(), allow_nan=False).encode() + b"\n")
 
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    found = misses.told(journal.of_this_run()[1], journal.last_misses())
-    return "\n".join(misses.lines(found)) or "nothing missed"
+    told = misses.told(journal.of_this_run()[1], journal.last_misses())
+    return "\n".join(misses.lines(told)) or "nothing missed"
 
 
 def _remarks() -> list[str]:
     waiting = misses.pending()
     return [
         *remarks(),
-        *(found.words for found in late()),
+        *(switch.words for switch in late()),
         *(() if waiting.helper else waiting.described()),
     ]

@@ -18,26 +18,27 @@ _SHORT = 24  # characters of an argument that tells variants apart
 def parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
     """Return what tells apart code of one name without parameters, as a name without a text, by its program."""
     alike: dict[str, dict[str, ListedEntry]] = {}
-    for one in codes:
-        if one.kind == inventory.CODE and not one.recipe.parameters:
-            alike.setdefault(one.kernel, {})[one.program] = one
-    found: dict[str, dict[str, str]] = {}
+    for code in codes:
+        if code.kind == inventory.CODE and not code.recipe.parameters:
+            alike.setdefault(code.kernel, {})[code.program] = code
+    told: dict[str, dict[str, str]] = {}
     for programs in alike.values():
-        if len(programs) == 1:  # nothing is read for it
+        # One program needs nothing to tell it apart, so no entry is read for it.
+        if len(programs) == 1:
             continue
-        given = {program: _arguments(one) for program, one in programs.items()}
-        shared = set.intersection(*map(set, given.values()))
-        for program, arguments in given.items():
-            own = [f"{one[0]} {value(one[2])}" for one in arguments if one not in shared]
-            found[program] = {", ".join(own): ""} if own else {}
-    return found
+        arguments_of = {program: _arguments(code) for program, code in programs.items()}
+        shared = set.intersection(*map(set, arguments_of.values()))
+        for program, arguments in arguments_of.items():
+            own = [f"{item[0]} {value(item[2])}" for item in arguments if item not in shared]
+            told[program] = {", ".join(own): ""} if own else {}
+    return told
 
 
-def _arguments(one: ListedEntry) -> list[tuple[str, str, str]]:
+def _arguments(code: ListedEntry) -> list[tuple[str, str, str]]:
     """Return the short arguments in the calls of code: function, name, text."""
-    entry = inventory.read(one, [], with_texts=True)
+    entry = inventory.read(code, [], with_texts=True)
     listing = listings.read(entry.parts.get(listings.PART) if entry else None)
-    given = [
+    arguments = [
         (call.name, *pair) for call in (listing.calls if listing else ()) for pair in call.arguments
     ]
-    return [one for one in dict.fromkeys(given) if len(one[2]) <= _SHORT]
+    return [item for item in dict.fromkeys(arguments) if len(item[2]) <= _SHORT]

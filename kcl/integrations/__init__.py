@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
-SERVED = "_kcl_served"  # on a program of pyopencl: its ServedProgram, None if the build failed
+# An attribute of a program of pyopencl: its ServedProgram, None if the build failed.
+SERVED = "_kcl_served"
 
 
 class PackageRow(NamedTuple):
@@ -37,19 +38,20 @@ TABLE = (
 )
 
 
-class State(process.LockedState):
+class Installation(process.LockedState):
     """The number of installs, the replaced functions, and the finder that waits for the import of a package."""
 
     def __init__(self) -> None:
         super().__init__()
         self.depth = 0
-        # holder, name, the value before, the value now
+        # The holder, the name, the value before, and the value now.
         self.replaced: list[tuple[Any, str, Any, Any]] = []
         self.finder: Any = None
-        self.done: set[str] = set()  # packages that were replaced, or left as they are
+        # The packages that were replaced, or left as they are.
+        self.done: set[str] = set()
 
 
-_state = process.shared(State)
+_state = process.shared(Installation)
 
 
 def install() -> None:
@@ -109,6 +111,7 @@ def uninstall() -> None:
 
         imports.record_own(False)
         for holder, name, before, now in reversed(state.replaced):
+            # What the program put in the place since is the program's, and stays.
             if vars(holder).get(name) is now:
                 setattr(holder, name, before)
         state.replaced.clear()
@@ -142,17 +145,21 @@ def _put(row: PackageRow, package: Any) -> None:
         finder = state.finder
         if finder is None or row.package in state.done:
             return
+        # It is noted before the work: a second import of the package must not put the functions in place again.
         state.done.add(row.package)
     try:
         module = importlib.import_module(row.module)
         _check(row, package, module.NEEDED)
         replacements = module.replacements(package)
     except Exception as error:
+        # A package that kcl cannot serve works as without kcl.
         _refuse(row, error)
         return
     with state.lock:
-        if state.finder is finder:  # not uninstalled in between
+        # The integrations may have been uninstalled in between.
+        if state.finder is finder:
             for holder, name, now in replacements:
+                # `vars`, not `getattr`: a static method or a property goes back as it was.
                 state.replaced.append((holder, name, vars(holder)[name], now))
                 setattr(holder, name, now)
 

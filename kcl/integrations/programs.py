@@ -38,10 +38,10 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
     events.listen()
-    if said := foreign.provide_pocl():
+    if warning := foreign.provide_pocl():
         from kcl.cache.layer import warn_once
 
-        warn_once(said, said)
+        warn_once(warning, warning)
     program = package.Program
     return [
         (program, "build", _build(program.build)),
@@ -62,18 +62,21 @@ def _source_of(original: property) -> property:
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
+        # A second build of a program begins anew.
         if SERVED in vars(self):
             delattr(self, SERVED)
-            self._prg = None  # it may be made of a binary, which takes no other options
+            # It may be made of a binary, which takes no other options.
+            self._prg = None
         served = None if cache_dir is not None else _served()
         try:
-            found = None if served is None else served.serve(self, options, devices)
+            built = None if served is None else served.serve(self, options, devices)
         except Exception as error:
-            raise error.with_traceback(None)  # noqa: B904 - the user's frames are added, and kcl's are not shown
-        if found is None:
+            # The user's frames are added as the error rises. kcl's are not shown.
+            raise error.with_traceback(None)  # noqa: B904 - it is the same error
+        if built is None:
             original(self, options, devices, cache_dir)
         else:
-            found.warn()
+            built.warn()
         return self
 
     return build
@@ -109,13 +112,13 @@ def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
         served: ServedProgram | None = vars(self).get(SERVED)
         if served is None or keywords or len(arguments) != 2:
             return original(self, *arguments, **keywords)
-        device, asked = arguments
-        if asked == cl.program_build_info.OPTIONS:
+        device, parameter = arguments
+        if parameter == cl.program_build_info.OPTIONS:
             return served.options
-        found = original(self, device, asked)
-        if asked == cl.program_build_info.LOG and served.program.logs:
-            devices = [one for one, _name in served.program.build.devices]
-            found = served.program.logs[devices.index(device)] or found
-        return found
+        answer = original(self, device, parameter)
+        if parameter == cl.program_build_info.LOG and served.program.logs:
+            devices = [own_device for own_device, _name in served.program.build.devices]
+            answer = served.program.logs[devices.index(device)] or answer
+        return answer
 
     return get_build_info

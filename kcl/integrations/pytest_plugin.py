@@ -47,14 +47,16 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     from kcl import drivers
     from kcl.cache import places
 
-    found = PrivateCache(tmp_path / "kcl-cache")
-    monkeypatch.setenv("KCL_CACHE_DIR", str(found.path))
-    with kcl.option.cache_dir(found.path):
-        remove = kcl.add_hook(found.events.append)
+    cache = PrivateCache(tmp_path / "kcl-cache")
+    # The variable is for child processes. The option is for this one.
+    monkeypatch.setenv("KCL_CACHE_DIR", str(cache.path))
+    with kcl.option.cache_dir(cache.path):
+        remove = kcl.add_hook(cache.events.append)
         try:
-            yield found
+            yield cache
         finally:
             remove()
+            # The folder is read before the block ends: afterwards it is that of the session.
             folder = places.own()
     drivers.quiet(folder)
 

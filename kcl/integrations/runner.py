@@ -78,7 +78,9 @@ def parsed(arguments: list[str]) -> RunRequest | None:
         else:
             return None
         words = (
-            [value] if name == "trace" else [one.strip() for one in value.split(",") if one.strip()]
+            [value]
+            if name == "trace"
+            else [item.strip() for item in value.split(",") if item.strip()]
         )
         options[name] = (*options.get(name, ()), *words)
     return None
@@ -96,7 +98,7 @@ def main(arguments: list[str]) -> bool:
         raise SystemExit(2) from None
     inherit()
     chosen = settings.read()
-    # with every layer off the program runs as without kcl, unless somebody wants to hear of it
+    # With every layer off the program runs as without kcl, unless somebody wants to hear of it.
     if (
         not chosen.no_cache.issuperset(settings.LAYERS)
         or chosen.report
@@ -107,7 +109,8 @@ def main(arguments: list[str]) -> bool:
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
 
-        events.listen()  # a program that asks for no kernel gets a report, too
+        # A program that asks for no kernel gets a report too.
+        events.listen()
     as_main(wanted.program)
     return True
 
@@ -138,16 +141,17 @@ def _set_variables(wanted: RunRequest) -> None:
         )
     if wanted.report:
         before = settings.read()
-        asked = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
+        # The words of the variable stay: `--report` adds to it.
+        words = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
         file = [f"json:{before.report_file}"] if before.report_file else []
-        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
+        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*words, *wanted.report, *file]))})
     if wanted.trace and wanted.trace[-1]:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
     if wanted.off or wanted.fresh:
         from kcl import foreign
         from kcl.foreign.shell import made
 
-        # no run would use the entries that a helper completes
+        # No later run would use the entries that a helper completes.
         promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}
         folder = _fresh().folder if wanted.fresh else None
         settings.export({**made(list(wanted.off), [], folder).set, **promote})
@@ -158,7 +162,8 @@ def as_main(program: Target) -> None:
     """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
     main = ModuleType("__main__")
     vars(main)["__builtins__"] = sys.modules["builtins"]
-    if sys.version_info < (3, 14):  # later ones make it when it is asked for
+    # A later Python makes the annotations when they are asked for.
+    if sys.version_info < (3, 14):
         vars(main)["__annotations__"] = {}
     sys.modules["__main__"] = main
     try:
@@ -173,10 +178,12 @@ def as_main(program: Target) -> None:
 def _show(error: BaseException) -> None:
     """Print a traceback as Python does at the end, without kcl's frames; Python then prints nothing more."""
     trace = error.__traceback__
+    # The frames of this module stand first, and the program's own behind them.
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
     sys.excepthook(type(error), error.with_traceback(trace), trace)
-    sys.excepthook = lambda *_said: None
+    # Python calls the hook once more for the error that is raised again: it has been shown.
+    sys.excepthook = lambda *_error: None
 
 
 def _script(program: Target, main: ModuleType) -> None:
@@ -185,10 +192,12 @@ def _script(program: Target, main: ModuleType) -> None:
         return _text(program._replace(name=sys.stdin.read()), main, "<stdin>", "-")
     sys.argv = [program.name, *program.arguments]
     path = os.path.join(os.getcwd(), program.name)
-    if _is_importable(path):  # a folder or an archive with a module __main__
+    # A folder or an archive is run by its module `__main__`.
+    if _is_importable(path):
         import runpy
 
         _set_first_path(path)
+        # The private function is the one that Python itself calls for `python FOLDER`.
         runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return None
     _set_first_path(os.path.dirname(os.path.realpath(path)))
@@ -235,22 +244,20 @@ def _code(path: str) -> Any:
 def _module(program: Target, _main: ModuleType) -> None:
     import runpy
 
+    # As under `python -m`, the first word is "-m" until the module is found.
     sys.argv = ["-m", *program.arguments]
     _set_first_path(os.getcwd())
     runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]
 
 
-def _text(program: Target, main: ModuleType, file: str = "<string>", given: str = "-c") -> None:
+def _text(program: Target, main: ModuleType, file: str = "<string>", flag: str = "-c") -> None:
     from importlib.machinery import BuiltinImporter
 
-    sys.argv = [given, *program.arguments]
+    sys.argv = [flag, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
-    # this Python shows the lines of the text in a traceback
-    if given == "-c" and sys.version_info >= (
-        3,
-        13,
-    ):
+    # Python 3.13 and later show the lines of the text in a traceback.
+    if flag == "-c" and sys.version_info >= (3, 13):
         import linecache
 
         linecache.cache[file] = (

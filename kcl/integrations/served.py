@@ -20,12 +20,13 @@ from kcl.integrations import SERVED
 from kcl.programs.program_key import first_kernel, passed
 from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
-# a macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
+# A macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
 _DEFINED = r"define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t][^\n]*kernel\b"
 _BEHIND = r"^[ \t]*{}(?:(?:\s|\w+\s*\([^()]*\))+void\s+(\w+)|\(\s*(\w+))"
 
 _OPENCL = frozenset({"opencl"})
-_BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
+# An attribute of a context: its second stage lives as long as the context.
+_BUILD = "_kcl_build"
 
 
 class ServedProgram(NamedTuple):
@@ -37,6 +38,7 @@ class ServedProgram(NamedTuple):
 
 def _is_new(program: Any, devices: Any) -> bool:
     """Return True if a program was made of a source, is unchanged since, and is to be built for all its devices."""
+    # pyopencl sets `_prg` once a program is built or inspected, and `_source` only for a source.
     names = vars(program)
     if (
         names.get("_prg", program) is not None
@@ -61,28 +63,28 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     try:
         source = source_of(program)
         source.encode("utf-8")
-        given = tuple(shlex.split(options) if isinstance(options, str) else options or ())
+        words = tuple(shlex.split(options) if isinstance(options, str) else options or ())
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
     # pyopencl refuses a directory with a blank, which a Source may have.
     if (
         not ("kernel" in source or "#" in source)
-        or not all(isinstance(word, str) for word in given)
-        or passed(given) != [*given]
+        or not all(isinstance(word, str) for word in words)
+        or passed(words) != [*words]
     ):
         return None
-    return ProgramText(_kernel_name(source, given) or "program", source, given, ())
+    return ProgramText(_kernel_name(source, words) or "program", source, words, ())
 
 
-def _kernel_name(source: str, given: tuple[str, ...]) -> str:
+def _kernel_name(source: str, options: tuple[str, ...]) -> str:
     """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands.
 
     The number of further kernels comes from the entry: the preprocessor may leave kernels of the text out.
     """
     name = _behind_a_macro(source) or first_kernel(source)
     after = source.find(f"define {name} ")
-    words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]
+    words = [word.partition("=")[2] for word in options if word.startswith(f"-D{name}=")]
     words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
     return next((word for word in words if word.isidentifier()), name)
 
@@ -90,8 +92,8 @@ def _kernel_name(source: str, given: tuple[str, ...]) -> str:
 def _behind_a_macro(source: str) -> str:
     """Return the name of the first kernel whose word is a macro, as pyopencl's scans have it; empty where none is."""
     for macro in re.findall(_DEFINED, source):
-        if found := re.search(_BEHIND.format(macro), source, re.MULTILINE):
-            return found[1] or found[2]
+        if match := re.search(_BEHIND.format(macro), source, re.MULTILINE):
+            return match[1] or match[2]
     return ""
 
 
@@ -102,12 +104,12 @@ def _where(text: ProgramText) -> dict[str, str]:
     return dict.fromkeys([line_of_the_program(), *options], "")
 
 
-def serve(program: Any, given: Any, devices: Any) -> BuiltProgram | None:
+def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
     """Build a program of the user through the binary layer; return what it got, None if pyopencl has to build it.
 
     Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
     """
-    text = _text(program, given) if _is_new(program, devices) else None
+    text = _text(program, words) if _is_new(program, devices) else None
     if text is None:
         return None
     started = time.perf_counter()
@@ -116,31 +118,34 @@ def serve(program: Any, given: Any, devices: Any) -> BuiltProgram | None:
         options, _path = program._process_build_options(program._context, text.options)
         where = _where(text)
         with Lead(text.kernel, where, str) as lead:
-            found: BuiltProgram = obtain(
+            built: BuiltProgram = obtain(
                 build, BuildRequest(text, program, next(iter(where))), lead
             )
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
+            # The compiler's own error is the program's to see.
             setattr(program, SERVED, None)
-            raise  # the compiler's own error
+            raise
+        # pyopencl builds the program from its source, as if nothing had been tried.
         program._prg = None
         if isinstance(error, (CacheMiss, CacheFault, SettingError)):
             raise
         layers.binary().fault("build a program", error)
         return None
-    setattr(program, SERVED, ServedProgram(found, options.decode("utf-8")))
-    program._prg = found.program._get_prg()
+    setattr(program, SERVED, ServedProgram(built, options.decode("utf-8")))
+    program._prg = built.program._get_prg()
     how = (
-        "cache retrieval" if found.is_stored else "source build resulting from a binary cache miss"
+        "cache retrieval" if built.is_stored else "source build resulting from a binary cache miss"
     )
-    program._build_duration_info = (how, found.is_stored, time.perf_counter() - started)
-    return found
+    program._build_duration_info = (how, built.is_stored, time.perf_counter() - started)
+    return built
 
 
 def _stage(context: cl.Context) -> Build:
     """Return the second stage for a context of the user; the stage does not hold the user's object."""
-    found: Build | None = getattr(context, _BUILD, None)
-    if found is None or not is_current(found):
+    stage: Build | None = getattr(context, _BUILD, None)
+    if stage is None or not is_current(stage):
+        # An object of its own for the same context: the user's object would hold the stage that holds it.
         own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
-        found = vars(context)[_BUILD] = build_of(own, drivers.of)
-    return found
+        stage = vars(context)[_BUILD] = build_of(own, drivers.of)
+    return stage

@@ -20,12 +20,13 @@ from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import PARTS, items
 
-MISSING = object()  # stands for no value
+# Stands for no value: None may be the value of a name.
+MISSING = object()
 TEXTS = {**SIMPLE, str: repr}
 TABLES = (dict, list, set, deque)
-# the classes of values that hold nothing which changes
+# The classes of values that hold nothing which changes.
 _FIXED = frozenset({*TEXTS, ModuleType, BuiltinFunctionType, tuple})
-# the names that Python's import gives a module, and kcl's own
+# The names that Python's import gives a module, and kcl's own.
 _OF_MODULES = {
     *vars(ModuleType("a")),
     *("__file__", "__cached__", "__path__", "__builtins__", "__annotations__"),
@@ -33,7 +34,8 @@ _OF_MODULES = {
 }
 _IGNORED = NOT_IN_CLASS.union(_OF_MODULES)
 
-Pairs = Iterable[tuple[Any, Any]]  # of name and value
+# Pairs of a name and a value.
+Pairs = Iterable[tuple[Any, Any]]
 Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]
 
 
@@ -49,11 +51,12 @@ class Holder:
 
     def differing(self) -> dict[Any, Any]:
         """Return the names that have another value now, with that value; `MISSING` for one that is gone."""
-        held, now = self.held, items(self.thing)
+        before, now = self.held, items(self.thing)
+        # Identity, not equality: a comparison could run code of the program.
         return {
             name: now.get(name, MISSING)
-            for name in {**held, **now}
-            if held.get(name, MISSING) is not now.get(name, MISSING)
+            for name in {**before, **now}
+            if before.get(name, MISSING) is not now.get(name, MISSING)
         }
 
     def is_nothing(self, name: Any, value: Any) -> bool:
@@ -66,16 +69,18 @@ class Holder:
         return not isinstance(self.thing, (ModuleType, type)) and is_memo(kind, name)
 
 
-class State:
+class TakenModules:
     """The modules that were taken, and the functions of which a part was set, with the parts before."""
 
     def __init__(self) -> None:
+        # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
         self.functions = WeakKeyDictionary[FunctionType, dict[Any, Any]]()
+        # No audit hook can be removed, so the state lasts as long as the process.
         sys.addaudithook(_hear)
 
 
-state = process.shared(State)
+state = process.shared(TakenModules)
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -101,26 +106,35 @@ def is_told() -> bool:
 
 def functions() -> list[Holder]:
     """List the functions of which a part was set, each below the name of its module."""
-    known = state().functions
-    found = [one for one in [place() for place in known.keyrefs()] if one is not None]
-    return [Holder(f"{_module(one)}.{one.__qualname__}", one, known[one]) for one in found]
+    parts_before = state().functions
+    # The list of references is a copy: another thread may add a function, or let one go.
+    living = [
+        function
+        for function in [place() for place in parts_before.keyrefs()]
+        if function is not None
+    ]
+    return [
+        Holder(f"{_module(function)}.{function.__qualname__}", function, parts_before[function])
+        for function in living
+    ]
 
 
-def take(name: str, module: ModuleType, inner: Inner, found: dict[int, Holder]) -> list[Holder]:
-    """Return a module, which comes first, and what in it may change, unless that was `found` before, by its address.
+def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -> list[Holder]:
+    """Return a module, which comes first, and what in it may change, unless that was `seen` before, by its address.
 
     Of what a thing holds, `inner` yields what may change in place: its name there, an ending for that, itself.
     """
     new, waiting = list[Holder](), deque([(name, module)])
     while waiting:
         name, thing = waiting.popleft()
-        if id(thing) not in found:
-            found[id(thing)] = holder = Holder(name, thing)
+        if id(thing) not in seen:
+            # The holder keeps the thing, so its address is not used again.
+            seen[id(thing)] = holder = Holder(name, thing)
             new.append(holder)
             pairs = holder.held.items()
-            held = [
+            changeable = [
                 pair for pair in pairs if type(pair[1]) not in _FIXED and pair[0] not in _IGNORED
             ]
-            for key, end, one in inner(thing, held):
-                waiting.append((f"{name}.{key}{end}" if type(key) is str else f"{name}[]", one))
+            for key, end, part in inner(thing, changeable):
+                waiting.append((f"{name}.{key}{end}" if type(key) is str else f"{name}[]", part))
     return new

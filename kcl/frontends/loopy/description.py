@@ -15,7 +15,8 @@ from kcl.frontends.loopy.callables.content import content
 from kcl.frontends.loopy.record import Record, ordered
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
-_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
+# The nodes of an expression that is shown in notation, at most.
+_LARGE = 10_000
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
@@ -28,12 +29,13 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
     calls: list[dict[str, Any]] = []
     reached: dict[str, list[list[str]]] = {}
     shown: dict[str, str] = {}
-    for one in ordered(record, lambda each: each.inputs):
-        if one.digest not in numbers:
-            calls.append(_call(one, numbers, names))
-            numbers[one.digest] = len(calls)
-            reached |= {each.digest: [*map(list, each.parts)] for each in one.described}
-            for thing, text in one.kept:
+    for call in ordered(record, lambda made: made.inputs):
+        # Equal calls have one digest, and one line.
+        if call.digest not in numbers:
+            calls.append(_call(call, numbers, names))
+            numbers[call.digest] = len(calls)
+            reached |= {value.digest: [*map(list, value.parts)] for value in call.described}
+            for thing, text in call.kept:
                 reached |= {
                     digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()
                 }
@@ -47,8 +49,11 @@ def _call(
     first = 3 + len(record.arguments)
     positional = record.digested[3:first]
     named = zip(record.digested[first::2], record.digested[first + 1 :: 2], strict=True)
-    known = names(record.function, len(positional)) if names is not None else []
-    labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
+    parameter_names = names(record.function, len(positional)) if names is not None else []
+    labels = [
+        parameter_names[i] if i < len(parameter_names) else str(i + 1)
+        for i in range(len(positional))
+    ]
     pairs = [*zip(labels, positional, strict=True), *named]
     return {
         "function": record.function,
@@ -65,9 +70,9 @@ _REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9
 def _numbered(text: str, numbers: dict[str, int]) -> str:
     """Name the records in a text by the numbers of their calls."""
 
-    def named(found: re.Match[str]) -> str:
-        number = numbers.get(found["digest"] or "")
-        return found[0] if number is None else f"call {number}"
+    def named(match: re.Match[str]) -> str:
+        number = numbers.get(match["digest"] or "")
+        return match[0] if number is None else f"call {number}"
 
     return _REFERENCE.sub(named, text) if "<" in text else text
 
@@ -78,10 +83,10 @@ def _reached(value: Any, text: str) -> dict[str, list[Part]]:
     This runs on a miss, so that a hit keeps no parts.
     """
     try:
-        found = content(value)
+        now = content(value)
     except UnknownInput:
         return {}
-    return {found.digest: [*found.parts]} if found.parts and text == texts.walked(value) else {}
+    return {now.digest: [*now.parts]} if now.parts and text == texts.walked(value) else {}
 
 
 def _notation(value: Any) -> str:
@@ -94,28 +99,29 @@ def _notation(value: Any) -> str:
             if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE
             else ""
         )
-    except Exception:  # an expression may hold any object
+    except Exception:
+        # An expression may hold any object, and an explanation may lack a line.
         return ""
 
 
-def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+def _size(value: Any, kind: type, sizes: dict[int, int]) -> int:
     """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
-    if id(value) not in known:
+    if id(value) not in sizes:
         fields = getattr(value, "__dataclass_fields__", ())
         parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
-        known[id(value)] = 1 + sum(
-            _size(one, kind, known) for one in parts if isinstance(one, (kind, tuple))
+        sizes[id(value)] = 1 + sum(
+            _size(part, kind, sizes) for part in parts if isinstance(part, (kind, tuple))
         )
-    return known[id(value)]
+    return sizes[id(value)]
 
 
 def parameters(function: str, count: int) -> list[str]:
     """Return the names of the first parameters of a function of loopy, where loopy is imported."""
-    found: Any = sys.modules.get("loopy")
+    value: Any = sys.modules.get("loopy")
     for name in CONSTRUCTORS.get(function, function).split("."):
-        found = getattr(found, name, None)
+        value = getattr(value, name, None)
     try:
-        return _positional(found)[:count] if found is not None else []
+        return _positional(value)[:count] if value is not None else []
     except (TypeError, ValueError):
         return []
 
@@ -126,7 +132,16 @@ def _positional(function: Any) -> list[str]:
     makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
     listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
     named = next(
-        (one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0]
+        (
+            signature
+            for signature in listed
+            if all(parameter.kind != parameter.VAR_POSITIONAL for parameter in signature)
+        ),
+        listed[0],
     )
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in named if one.kind in by_position and one.name != "self"]
+    return [
+        parameter.name
+        for parameter in named
+        if parameter.kind in by_position and parameter.name != "self"
+    ]

@@ -24,6 +24,7 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     record = unmade.record_of(unit)
     if record is None or not is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
+    # The warning is loopy's own text and class, so that filters of a program take it.
     category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
     warnings.warn(_DIRECT, category, stacklevel=3)
     keywords = dict(keywords)
@@ -59,11 +60,11 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         chosen = entrypoint, moment.now(), tuple(foreign.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
-    # no thread locks the record, since loopy's lock comes before it
-    found = record.kernels.get(chosen)
-    if found is None or not ports.at("kernels").line_of(found).serves(context):
-        found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
-    return found
+    # No thread locks the record here, since loopy's lock comes before that. Two threads may make the same kernel.
+    kernel = record.kernels.get(chosen)
+    if kernel is None or not ports.at("kernels").line_of(kernel).serves(context):
+        kernel = record.kernels[chosen] = _kernel(unit, context, entrypoint)
+    return kernel
 
 
 class Executor:
@@ -79,8 +80,8 @@ class Executor:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         module = sys.modules.get("loopy.target.pyopencl_execution")
-        found: type = getattr(module, "PyOpenCLExecutor", type(self))
-        return found
+        theirs: type = getattr(module, "PyOpenCLExecutor", type(self))
+        return theirs
 
     def __call__(self, queue: Any, **arguments: Any) -> Any:
         """Launch on `queue`; returns (event, outputs) as loopy's executor does."""
@@ -99,6 +100,7 @@ class Executor:
         return kernel(queue, **arguments)
 
     def __getattr__(self, name: str) -> Any:
+        # A copy has no attributes yet: the look-up of one must not come back here for ever.
         if name.startswith("_kcl"):
             raise AttributeError(name)
         if name == "t_unit":
@@ -127,11 +129,11 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     """
     record = unmade.record_of(unit)
     assert record is not None
-    found = ports.at("kernels").kernel_of(LoopyResult.of_record(record, entrypoint), context)
-    if record.is_made or not found.is_stored():
+    kernel = ports.at("kernels").kernel_of(LoopyResult.of_record(record, entrypoint), context)
+    if record.is_made or not kernel.is_stored():
         own = recorder.make(record)
         if entrypoint not in own.entrypoints and (
             entrypoint is not None or len(own.entrypoints) != 1
         ):
             own.executor(context, entrypoint=entrypoint)
-    return found
+    return kernel

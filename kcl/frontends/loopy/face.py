@@ -21,7 +21,8 @@ from kcl.base import events, ports
 from kcl.frontends.loopy import plain, recorder, table, texts, unmade
 from kcl.frontends.loopy.record import CallSite, Record
 
-_ITERATORS = frozenset({"builtins", "itertools"})  # modules
+# The modules of classes whose instances are read once, element by element.
+_ITERATORS = frozenset({"builtins", "itertools"})
 
 
 class Function(unmade.Name):
@@ -40,7 +41,8 @@ class Function(unmade.Name):
         try:
             return call(self.__name__, arguments, keywords)
         except Exception as error:
-            __tracebackhide__ = True  # for pytest
+            # pytest leaves a frame with this name out.
+            __tracebackhide__ = True
             raise error.with_traceback(_without_kcl(error.__traceback__))  # noqa: B904 - the same error
 
     def __get__(self, holder: Any, kind: Any = None) -> Any:
@@ -94,7 +96,7 @@ def _stand_in(name: str) -> Any:
 # Constructors that are classes: programs also ask for them and extend them.
 _CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
-# names that are loopy's own once the program has asked a question
+# The names that are loopy's own once the program has asked a question.
 _MADE = table.CONSTRUCTORS.keys() | table.TYPES
 _function = functools.cache(Function)
 
@@ -113,6 +115,7 @@ class Face(ModuleType):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        # Without these names of its own a question for one goes to `__getattr__`.
         for own in ("__doc__", "__loader__", "__package__", "__spec__"):
             del self.__dict__[own]
         self.__dict__["__kcl_lazy_module__"] = name
@@ -122,7 +125,7 @@ class Face(ModuleType):
         if name == "__all__":
             own = _module(module)
             return list(
-                getattr(own, name, [each for each in vars(own) if not each.startswith("_")])
+                getattr(own, name, [public for public in vars(own) if not public.startswith("_")])
             )
         if unmade.is_absent(name) or (name.startswith("__") and module != self.__name__):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -130,15 +133,17 @@ class Face(ModuleType):
             return submodule(f"{module}.{name}")
         if name not in _KNOWN or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
-        if recorder.loaded() is None or name == table.VERSION_SYMBOL:  # that lies in loopy.version
+        # The symbol of the version lies in loopy.version, not in each module that the face answers for.
+        if recorder.loaded() is None or name == table.VERSION_SYMBOL:
             return _stand_in(name)
-        found = getattr(importlib.import_module(module), name)
+        value = getattr(importlib.import_module(module), name)
         is_loopys = name in table.WARNINGS or (recorder.thread.asked and name in _MADE)
-        return found if is_loopys or not recorder.is_own(name, found) else _stand_in(name)
+        return value if is_loopys or not recorder.is_own(name, value) else _stand_in(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
-            super().__setattr__(name, value)  # of the import system
+            # Python's import sets such names on the module that it made.
+            super().__setattr__(name, value)
             return
         setattr(
             _module(self.__kcl_lazy_module__),
@@ -205,16 +210,17 @@ def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
 def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Return True if loopy may run code of the user during a call."""
     later = table.FOR_GENERATING.get(name, frozenset())
-    given = [*enumerate(arguments), *keywords.items()]
+    labelled = [*enumerate(arguments), *keywords.items()]
     try:
-        return any(texts.calls_user(value) for place, value in given if place not in later)
-    except RecursionError:  # of values that hold themselves, which no record takes
+        return any(texts.calls_user(value) for place, value in labelled if place not in later)
+    except RecursionError:
+        # A value that holds itself: no record takes it, and the call is carried out.
         return False
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
-    # neither a recipe's nor kcl's
+    # The unit is the program's: neither a recipe's nor kcl's.
     is_programs = not (recorder.thread.carrying or recorder.thread.call)
     if name in table.DEFERRED and is_programs and unmade.is_unit(made):
         ports.at("units").take(made)
@@ -233,6 +239,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
     def own(value: Any) -> Any:
         kind = type(value)
+        # An iterator is wrapped, not read: loopy reads it as far as it likes.
         if kind.__module__ in _ITERATORS and hasattr(kind, "__next__"):
             return map(own_in, value)
         if issubclass(kind, plain.StandIn):
@@ -242,7 +249,8 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     def own_in(value: Any) -> Any:
         return texts.mapped(value, own)
 
-    with suppress(RecursionError):  # values that hold themselves stay as they are
+    # Values that hold themselves stay as they are.
+    with suppress(RecursionError):
         arguments, keywords = own_in((arguments, keywords))
     recorder.loopy(name)
     return recorder.own(name)(*arguments, **keywords)
@@ -258,7 +266,10 @@ unmade.Kind.__call__ = _constructed  # type: ignore[method-assign, assignment]
 
 # Public names of the face that do not need loopy.
 _KNOWN = table.DEFERRED | table.TYPES | table.AT_ONCE | table.WARNINGS | {table.VERSION_SYMBOL}
-FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
-submodule = functools.cache(Face)  # the argument is the name of the module
+# The modules that have a face.
+FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES
+# The face of a module by its name; each is made once.
+submodule = functools.cache(Face)
 face = submodule("loopy")
-events.listen()  # a program with the face gets a report
+# A program with the face gets a report.
+events.listen()

@@ -19,6 +19,7 @@ def quiet(may_run: bool) -> Iterator[None]:
     if not may_run or find_spec("loopy") is None:
         yield
         return
+    # Both fail at their import without a usable cache directory: then they get a private one.
     foreign.import_anyway("loopy")
     foreign.import_anyway("pyopencl.invoker")
     with foreign.loopy_disk_caches_off():

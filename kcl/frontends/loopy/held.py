@@ -24,7 +24,7 @@ from kcl.frontends.loopy.watch import Watch, is_same, items
 from kcl.generate import distributions
 
 
-class State(process.LockedState):
+class ComparedPackages(process.LockedState):
     """What packages are compared with, and their texts."""
 
     def __init__(self) -> None:
@@ -32,11 +32,12 @@ class State(process.LockedState):
         self.packages: dict[str, _Package] = {}
 
 
-_state = process.shared(State)
+_state = process.shared(ComparedPackages)
 
 
 def take(names: list[str]) -> None:
     """Take what modules hold as their imports ended. No error of theirs reaches the import."""
+    # What is not taken is compared later as a module that kcl did not attend to.
     with suppress(Exception):
         for name in names:
             baseline.state().taken[name] = _holders(name, sys.modules.get(name))
@@ -45,10 +46,11 @@ def take(names: list[str]) -> None:
 def _holders(name: str, module: Any) -> list[Holder]:
     top = name.partition(".")[0]
 
-    def inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
-        for key, value in held:
+    def inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
+        for key, value in pairs:
             kind: Any = type(value)
-            if kind is FunctionType:  # those of others are left out, and methods
+            # Functions of other modules are left out, and methods.
+            if kind is FunctionType:
                 if type(thing) is ModuleType and value.__module__ == thing.__name__:
                     yield key, "", vars(value)
             elif issubclass(kind, TABLES):
@@ -65,26 +67,24 @@ def _differing(holder: Holder, encoder: Any) -> list[str]:
     """Return the texts of what a holder holds and did not hold as it was taken."""
     if isinstance(holder.thing, TABLES):
         return [f"{holder.name}: {encoder.encode(holder.thing)}"]
-    found = []
+    texts = []
     for key, value in holder.differing().items():
         if not holder.is_nothing(key, value):
             body = class_attributes(value) if isinstance(value, type) else ()
             text = "gone" if value is MISSING else encoder.encode([value, *body])
-            found.append(f"{holder.name}.{key}: {text}")
-    return found
+            texts.append(f"{holder.name}.{key}: {text}")
+    return texts
 
 
 def _is_as_taken(holder: Holder) -> bool:
-    held, now = holder.held, items(holder.thing)
-    return is_same([*held, *held.values()], [*now, *now.values()])
+    before, now = holder.held, items(holder.thing)
+    return is_same([*before, *before.values()], [*now, *now.values()])
 
 
 def _shown(holder: Holder) -> str:
     """Return the text of what a holder holds, as far as that is known without a walk."""
-    held = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
-    return (
-        f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(one)}' for key, one in held]))}"
-    )
+    pairs = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
+    return f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(value)}' for key, value in pairs]))}"
 
 
 def _token(value: Any) -> str:
@@ -112,7 +112,8 @@ class _Package:
 
     def __init__(self, distribution: str) -> None:
         required = {distribution, *distributions.requirements(distribution)}
-        if distribution in distributions.GRAPHS:  # code of others makes no unit
+        # Of what a library of graphs requires, code of others makes no unit.
+        if distribution in distributions.GRAPHS:
             required.intersection_update(distributions.GRAPHS)
         self._distributions = required.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
@@ -125,35 +126,37 @@ class _Package:
             else:
                 self._early += _holders(name, module)
         self._watch = Watch()
-        self._watch.add([one.thing for one in (*self._taken, *self._early)])
-        self._changed = [one for one in self._taken if not _is_as_taken(one)]
-        self._shown = ""  # of what was there before kcl attended
+        # The watch begins before the comparison, so no change falls between the two.
+        self._watch.add([holder.thing for holder in (*self._taken, *self._early)])
+        self._changed = [holder for holder in self._taken if not _is_as_taken(holder)]
+        # The text of what was there before kcl attended. It is written at the first request.
+        self._shown = ""
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
-        found = []
+        mine = []
         for name in names:
             top = name.partition(".")[0]
             if distributions.is_others(top):
                 is_namespace = getattr(sys.modules.get(top), "__file__", None) is None
                 whose = distributions.owner(name if is_namespace else top)
-                found += [name] if whose.name in self._distributions else []
-        return sorted(found)
+                mine += [name] if whose.name in self._distributions else []
+        return sorted(mine)
 
     def stands(self) -> bool:
         """Return True if nothing was changed, replaced or imported since."""
         seen, self._seen = self._seen, {*sys.modules}
-        is_same = all(sys.modules.get(name) is one for name, one in self._modules.items())
+        is_same = all(sys.modules.get(name) is module for name, module in self._modules.items())
         is_same = is_same and self._heard == len(baseline.state().functions)
         return is_same and not (self._watch.changed() or self._mine(self._seen - seen))
 
     def text(self, encoder: Any) -> str:
         """Return the text of what differs, as it is now, and of what was there before kcl attended."""
-        differing = [line for one in self._changed for line in _differing(one, encoder)]
-        mine = [getattr(one, "__dict__", None) for one in self._modules.values()]
+        differing = [line for holder in self._changed for line in _differing(holder, encoder)]
+        mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
         for holder in baseline.functions():
             function = holder.thing
-            if any(function.__globals__ is one for one in mine) and holder.differing():
+            if any(function.__globals__ is names for names in mine) and holder.differing():
                 differing.append(f"{function.__qualname__}: {encoder.encode(function)}")
         self._shown = self._shown or "; ".join(map(_shown, self._early))
         return shorten("; ".join([*differing, self._shown]))

@@ -22,10 +22,11 @@ from kcl.base.attended import uncounted
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING
 
-_import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it
+# The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
+_import: Callable[..., Any] | None = None
 
 
-class State(process.LockedState):
+class FaceRequests(process.LockedState):
     """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
 
     `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
@@ -42,13 +43,14 @@ class State(process.LockedState):
         self.attends = False
 
 
-_state = process.shared(State)
+_state = process.shared(FaceRequests)
 
 
 def install() -> None:
     """Stand in front of Python's import from now on. Thread-safe."""
     global _import
     with _state().lock:
+        # A second call would put the function in front of itself.
         if _import is not None:
             return
         _import = frontends.beneath(builtins.__import__)
@@ -68,8 +70,10 @@ def _leading(name: str) -> str:
 
         _state().attends = True
         insides.attend()
-        return top  # the listener there is asked, too
-    if top == "kcl" or top in sys.stdlib_module_names:  # then nothing is imported for it
+        # The listener of `insides` is asked too.
+        return top
+    # For most imports the answer needs no further module.
+    if top == "kcl" or top in sys.stdlib_module_names:
         return ""
     from kcl.generate import distributions
 
@@ -94,6 +98,7 @@ def named_by(module: str) -> None:
     try:
         kind = distributions.owner(module).kind
     except Exception:
+        # A module whose owner cannot be found counts as the program's.
         kind = distributions.USER
     if kind == distributions.DISTRIBUTION:
         _state().packages.add(module.partition(".")[0])
@@ -123,10 +128,12 @@ def record_own(is_recorded: bool) -> None:
     _state().own = is_recorded
 
 
-def _faced_import(  # with the parameters of `builtins.__import__`
+# The parameters are those of `builtins.__import__`.
+def _faced_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
+    # Every import of the program passes here, so the first test is the cheapest one.
     if name[:6] not in ("loopy", "loopy.") or level or globals is None:
         if name[:3] == "kcl" and (
             name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))
@@ -137,7 +144,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         return _import(name, globals, locals, fromlist, level)
     from kcl.frontends.loopy import face, recorder
 
-    # with an empty list C code asks, such as pickle's
+    # C code, such as pickle's, asks with an empty list: it then looks into `sys.modules`, where loopy itself must be.
     if fromlist == [] or not face.has(name, fromlist):
         recorder.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
@@ -164,7 +171,8 @@ def _is_faced(names: dict[str, Any]) -> bool:
 
 def _is_off() -> bool:
     """Return True if the generator layer is off: then a program without recipes has loopy itself."""
-    if settings.GENERATOR in settings.read().no_cache:  # then nothing is imported for it
+    # With the switch of kcl the answer needs no further module.
+    if settings.GENERATOR in settings.read().no_cache:
         return True
     from kcl.cache import layers
 
@@ -223,6 +231,7 @@ def watch() -> None:
     if loopy is None or loopy is state.watched or insides.is_off():
         return
     with state.lock:
+        # Another thread may have done it while this one waited for the lock.
         if loopy is state.watched:
             return
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
@@ -242,11 +251,12 @@ def _watching(name: str, function: FunctionType) -> Any:
         names = sys._getframe(1).f_globals
         is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
-            # loopy looks into its caller's globals, which are those of this module here
+            # loopy looks into its caller's globals for the version, and here they are those of this module.
             if is_versioned:
                 keywords = face.with_version(keywords, names)
             return function(*arguments, **keywords)
         return face.call(name, arguments, keywords)
 
-    watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
+    # pickle looks for the function there.
+    watching.__module__, watching.__qualname__ = "loopy", name
     return watching

@@ -32,31 +32,38 @@ from kcl.generate import distributions
 
 GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
-_EMPTY = CellType()  # equal to each cell without content
-_UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
+# Equal to each cell without content.
+_EMPTY = CellType()
+# Stands for a value that was replaced before kcl could see it.
+_UNKNOWN = object()
+# Sets are memos of what was warned of, or fields of classes.
+_TABLES = (dict, list)
 _CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
-_DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
+# The module of the classes of loopy's disk caches, which kcl does without.
+_DISK = "pytools.persistent_dict"
 
-Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
+# The value now, by the name of a holder and the name in it.
+Changes = Mapping[tuple[str, Any], Any]
 
 
-class State(process.LockedState):
+class TakenGenerators(process.LockedState):
     """The modules that were taken, what they hold, and the changes found last."""
 
     def __init__(self) -> None:
         super().__init__()
         self.modules: dict[str, ModuleType] = {}
-        self.found: dict[int, Holder] = {}  # by the address of the thing, in the order of the watch
+        # The holders by the address of the thing, in the order of the watch.
+        self.found: dict[int, Holder] = {}
         self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}  # the holders with changes
+        # The holders with changes.
+        self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
         self.changes: Changes = {}
 
 
-_state = process.shared(State)
+_state = process.shared(TakenGenerators)
 
 
 def is_off() -> bool:
@@ -93,9 +100,9 @@ listener = Listener(
 
 def _absorb() -> None:
     """Take what imports changed for their own; a change that was found before stays one."""
-    known, holders = _state().changes, _changed()
+    changes, holders = _state().changes, _changed()
     for holder in holders:
-        names = [name for name in holder.differing() if (holder.name, name) not in known]
+        names = [name for name in holder.differing() if (holder.name, name) not in changes]
         _put(holder.held, names, items(holder.thing))
     _compare(holders)
 
@@ -103,7 +110,9 @@ def _absorb() -> None:
 def _take(is_early: bool = False) -> None:
     """Make the baseline of the modules that are there now."""
     state, new = _state(), list[Holder]()
+    # Changes until now are found first: the watch forgets them as more is added.
     _compare(_changed())
+    # The list is a copy: another thread may import a module meanwhile.
     for name, module in list(sys.modules.items()):
         # A module of a class of its own may be one that runs at its first use.
         if _is_generators(name) and type(module) is ModuleType and name not in state.modules:
@@ -114,22 +123,25 @@ def _take(is_early: bool = False) -> None:
     state.watch.add([holder.thing for holder in new])
     if is_early:
         replaced = list[Holder]()
-        for holder in [one for one in new if not isinstance(one.thing, _TABLES)]:
-            held = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
-            functions = [(name, _function(one)) for name, one in held]
-            names = [name for name, one in functions if callable(one) and not _is_own(one)]
+        # A callable of another package was put there before kcl attended. What was in its place is not known.
+        for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
+            pairs = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
+            functions = [(name, _function(value)) for name, value in pairs]
+            names = [
+                name for name, function in functions if callable(function) and not _is_own(function)
+            ]
             holder.held |= dict.fromkeys(names, _UNKNOWN)
             replaced += [holder] if names else []
         _compare(replaced)
 
 
-def _inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
+def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     """Yield what in a module, class or object of the generators may change in place."""
     if isinstance(thing, (*_TABLES, CellType)):
         return
     is_module = type(thing) is ModuleType
     module = thing.__name__ if is_module else thing.__module__
-    for key, value in held:
+    for key, value in pairs:
         kind = type(value)
         if kind in _CALLED:
             function = value if kind is FunctionType else _function(value)
@@ -137,11 +149,11 @@ def _inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
             if defaults and function.__globals__.get("__name__") == module:
                 yield key, ".__kwdefaults__", defaults
             for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
-                # what a decorator of theirs calls; other cells hold memos
+                # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
                 if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
                     yield key, f".<cell {number}>", cell
         elif kind in _TABLES:
-            # the tables of pyopencl are memos; that of dtypes is in each key
+            # The tables of pyopencl are memos, and that of dtypes is in each key.
             if key[:2] != "__" and not module.startswith("pyopencl"):
                 yield key, "", value
         elif isinstance(value, type):
@@ -163,7 +175,8 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
     kinds = type(before), type(now)
     if any(kind.__module__ == _DISK for kind in kinds):
         return False
-    if isinstance(thing, list):  # of caches, which are registered
+    # A list may hold caches, which are registered in it.
+    if isinstance(thing, list):
         is_nothing = not {*kinds}.isdisjoint(_TABLES)
     else:
         is_nothing = type(thing) is not dict and (name in _MEMOS or holder.is_nothing(name, now))
@@ -204,7 +217,8 @@ def _is_theirs(module: str) -> bool:
 
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
-    if not module or _is_generators(module):  # a generator may have made it of a text
+    # A generator may have made a function of a text: then it has no file.
+    if not module or _is_generators(module):
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
         return file[:1] == "<" or loaded in (path, f"{path}c")
@@ -215,15 +229,16 @@ def _has_own_code(module: str, file: str) -> bool:
 
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
-    found = now()
+    changes = now()
     if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
-    for holder, name in found:
+    for holder, name in changes:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
     for name, module in [*_state().modules.items()]:
-        if sys.modules.get(name, module) is not module:  # one whose import failed is not there
+        # A module whose import failed is not there, and was not replaced.
+        if sys.modules.get(name, module) is not module:
             raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
 
@@ -233,7 +248,8 @@ def now() -> Changes:
     if listener.is_under_way() or (
         "loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")
     ):
-        return {}  # a thread is importing it
+        # A thread is importing loopy, and the baseline is made as that ends.
+        return {}
     with state.lock:
         if not state.modules:
             attend()
@@ -246,7 +262,7 @@ def _changed() -> list[Holder]:
     state = _state()
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
-    functions = [one for one in baseline.functions() if _is_generators(one.name)]
+    functions = [holder for holder in baseline.functions() if _is_generators(holder.name)]
     return [*[order[place] for place in places], *functions]
 
 
@@ -273,29 +289,32 @@ def _compare(holders: list[Holder]) -> None:
 @contextmanager
 def as_imported() -> Iterator[None]:
     """Let the generators be in a block as their imports left them, for a call that waited."""
-    state, found = _state(), now()
-    if not found:
+    state, changes = _state(), now()
+    if not changes:
         yield
         return
-    with state.lock:  # no other thread takes the earlier state for the present one
+    # With the lock no other thread takes the earlier state for the present one.
+    with state.lock:
         changed = [(*pair, items(pair[0].thing)) for pair in state.differing.values()]
         for holder, names, _ in changed:
-            known = [name for name in names if holder.held.get(name) is not _UNKNOWN]
-            _put(holder.thing, known, holder.held)
+            # An unknown value cannot be put back.
+            restored = [name for name in names if holder.held.get(name) is not _UNKNOWN]
+            _put(holder.thing, restored, holder.held)
         try:
             yield
         finally:
-            for holder, names, held in changed:
-                _put(holder.thing, names, held)
+            for holder, names, contents in changed:
+                _put(holder.thing, names, contents)
 
 
-def _put(thing: Any, names: Iterable[Any], held: dict[Any, Any]) -> None:
-    """Let names have the values that they have in `held`, or none."""
+def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
+    """Let names have the values that they have in `contents`, or none."""
     if isinstance(thing, list):
-        thing[:] = [held[place] for place in sorted(held)]
+        # A list is put back as a whole: its places move with each item.
+        thing[:] = [contents[place] for place in sorted(contents)]
         return
     for name in names:
-        value = held.get(name, MISSING)
+        value = contents.get(name, MISSING)
         if isinstance(thing, dict):
             thing.pop(name, None)
             thing |= {} if value is MISSING else {name: value}
@@ -310,5 +329,5 @@ def original(holder: str, name: str) -> Any:
     state = _state()
     if not state.modules:
         attend()
-    found = state.named[holder].held.get(name) if holder in state.named else None
-    return None if found is _UNKNOWN or isinstance(found, functools.partial) else below_kcl(found)
+    value = state.named[holder].held.get(name) if holder in state.named else None
+    return None if value is _UNKNOWN or isinstance(value, functools.partial) else below_kcl(value)

@@ -29,11 +29,12 @@ def changeable(value: Any) -> Iterator[Any]:
 
 def watched(value: Any) -> list[Any]:
     """List what a call may keep of an argument; a view of a view refers to the array that has the memory."""
-    found = [*changeable(value)]
-    for one in found:
-        shown = getattr(one, "base", None)
-        found += [shown] if shown is not None else []
-    return found
+    things = [*changeable(value)]
+    # The list grows as it is read: the memory of a view may be a view itself.
+    for thing in things:
+        shown = getattr(thing, "base", None)
+        things += [shown] if shown is not None else []
+    return things
 
 
 class ReferenceCount:
@@ -46,9 +47,10 @@ class ReferenceCount:
     def __init__(self, arguments: Any, made: Any = ()) -> None:
         self.grown: set[int] = set()
         others = {*map(id, watched(made))}
-        self._things = [one for one in watched(arguments) if id(one) not in others]
+        self._things = [thing for thing in watched(arguments) if id(thing) not in others]
 
     def __enter__(self) -> None:
+        # The collector could let go of a reference in the block, and hide one that loopy keeps.
         self._collects = gc.isenabled()
         gc.disable()
         self._before = [*map(sys.getrefcount, self._things)]
@@ -58,7 +60,7 @@ class ReferenceCount:
         if self._collects:
             gc.enable()
         counted = zip(self._things, self._before, after, strict=True)
-        self.grown = {id(one) for one, before, now in counted if now > before}
+        self.grown = {id(thing) for thing, before, now in counted if now > before}
 
 
 class CallContent:
@@ -85,6 +87,7 @@ class CallContent:
             return not in_place and bool(now != saved)
         listed, row = set if type(saved) is set else list, texts.container(saved)
         assert row is not None
+        # Items count by identity: a comparison by value could run code of the program.
         return bool(listed(map(id, row.items(now))) != listed(map(id, row.items(saved))))
 
     def exchange(self) -> None:
@@ -96,24 +99,25 @@ class CallContent:
             (own.extend if type(own) is list else own.update)(items)
         else:
             for name in set(self._saved).difference(items):
+                # Past the class, which may be frozen.
                 object.__delattr__(own, name)
             for name, item in items.items():
                 object.__setattr__(own, name, item)
 
 
-def hold(given: Any) -> list[CallContent]:
+def hold(arguments: Any) -> list[CallContent]:
     """Take the content of all containers and arrays in some arguments."""
-    return [CallContent(one) for one in changeable(given)]
+    return [CallContent(thing) for thing in changeable(arguments)]
 
 
 @contextmanager
-def as_of_call(held: Iterable[CallContent]) -> Iterator[None]:
+def as_of_call(contents: Iterable[CallContent]) -> Iterator[None]:
     """Let objects have the content of the call in a block."""
-    changed = [one for one in held if one.is_changed(in_place=True)]
-    for one in changed:
-        one.exchange()
+    changed = [content for content in contents if content.is_changed(in_place=True)]
+    for content in changed:
+        content.exchange()
     try:
         yield
     finally:
-        for one in changed:
-            one.exchange()
+        for content in changed:
+            content.exchange()

@@ -24,16 +24,18 @@ CHANGED = "the generators were changed after the key"
 class Moment(NamedTuple):
     """What a program has set by now."""
 
-    structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
-    names: str = ""  # a digest of the names in C of all other dtypes
-    skips: str | None = (
-        None  # the variable by which loopy leaves argument checks out, as it makes a unit
-    )
+    # Pairs of the name in C and the text of the dtype.
+    structures: tuple[tuple[str, str], ...] = ()
+    # A digest of the names in C of all other dtypes.
+    names: str = ""
+    # The variable by which loopy leaves argument checks out as it makes a unit.
+    skips: str | None = None
 
 
 def now() -> Moment:
     """Return what the program has set by now; raise UnknownInput while it has changed something in the generators."""
-    if not sys.modules.keys().isdisjoint(GENERATING):  # looks at the few names
+    # The few names are looked up: a process without the generators pays for no more.
+    if not sys.modules.keys().isdisjoint(GENERATING):
         from kcl.frontends.loopy import insides
 
         insides.refuse()
@@ -50,7 +52,7 @@ def stands(moment: Moment | None) -> bool:
 
 def shared() -> tuple[Part, ...]:
     """Return the parts of every key of a unit that each process has alike; memoised."""
-    # loopy's invokers have asserts
+    # loopy's invokers have asserts, which `python -O` leaves out.
     optimize = Part("optimize", str(sys.flags.optimize))
     return common_parts(distributions.GENERATORS, (optimize,))
 
@@ -77,9 +79,10 @@ def compared(key: Key) -> tuple[Key, Key]:
     for part in key.parts:
         name = part.name
         is_distribution = name.startswith("distribution ")
-        found = distributions.counted(name.partition(" ")[2]) if is_distribution else here.get(name)
-        before += [] if found is None else [part]
-        now += [Part(name, found)] if found else []
-    if "optimize" in dict(before):  # loopy generates
+        value = distributions.counted(name.partition(" ")[2]) if is_distribution else here.get(name)
+        before += [] if value is None else [part]
+        now += [Part(name, value)] if value else []
+    # A key with this part is one of code that loopy generates.
+    if "optimize" in dict(before):
         now += [part for part in _switches() if part not in now]
     return Key(before), Key(now)

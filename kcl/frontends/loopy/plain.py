@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from kcl.errors import UnknownInput
 
-LONG = 512  # characters; longer texts count by digest
+# Texts with more characters count by their digest.
+LONG = 512
 
 
 class StandIn:
@@ -28,6 +29,7 @@ class StandIn:
 
 
 def _float(value: float) -> str:
+    # All NaN have one `repr`, and several contents.
     if math.isnan(value):
         return f"nan {struct.pack('<d', value).hex()}"
     return repr(value)
@@ -51,11 +53,12 @@ def shorten(text: str) -> str:
 def _integer(value: int) -> str:
     try:
         return repr(value)
-    except ValueError:  # it has more digits than the interpreter may write
+    except ValueError:
+        # The number has more digits than the interpreter may write. Hexadecimal digits have no such limit.
         return hex(value)
 
 
-# texts of values that hold no other values
+# The texts of values that hold no other values.
 SIMPLE: dict[type, Callable[[Any], str]] = {
     type(None): repr,
     bool: repr,

@@ -16,7 +16,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.frontends.loopy import moment
 
-LIMIT = 4096  # proofs in a row
+# The proofs in a row, at most: the latest ones stay.
+LIMIT = 4096
 
 
 class WarningFact(NamedTuple):
@@ -40,7 +41,7 @@ class Proof(NamedTuple):
 _LOOPY = frozenset({"loopy"})
 
 
-class State(process.LockedState):
+class KnownProofs(process.LockedState):
     """The proofs that this process read and made, by the digest of the record, and their groups by name."""
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class UnwrittenProofs:
     before_change = at_exit
 
 
-_state = process.own(State)
+_state = process.own(KnownProofs)
 _unwritten = process.own(UnwrittenProofs)
 
 
@@ -72,10 +73,13 @@ class Group:
     def __init__(self, name: str) -> None:
         self._name = name
         self._key = Key((Part("proofs", name), *moment.shared()))
-        self._as_of: object = None  # that of the rows that were read last
+        # The moment of the layer when its rows were read last.
+        self._as_of: object = None
         self.known: dict[str, Proof] = {}
-        self.new: dict[str, Proof] = {}  # to be written
-        self.has_new = False  # this process carried out calls that no earlier run proved
+        # The proofs that are still to be written.
+        self.new: dict[str, Proof] = {}
+        # True once this process carried out a call that no earlier run proved.
+        self.has_new = False
 
     def read(self) -> None:
         """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
@@ -84,15 +88,16 @@ class Group:
             return
         self._as_of = now
         layers.generator().memory.pop(self._key.digest, None)
-        for digest, (keeps, said, facts) in self._stored().items():
+        for digest, (keeps, warned, facts) in self._stored().items():
+            # What this process proved itself is younger than the row.
             if digest not in proven:
-                proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]), facts)
+                proven[digest] = Proof(keeps, tuple([WarningFact(*fact) for fact in warned]), facts)
             self.known[digest] = proven[digest]
 
     def _stored(self) -> dict[str, Any]:
-        found = layers.generator().look_up(self._key.digest, self._key).entry
-        proven = found.metadata.get("proven") if found is not None else None
-        # with proofs as this kcl writes them: it is in the key
+        entry = layers.generator().look_up(self._key.digest, self._key).entry
+        proven = entry.metadata.get("proven") if entry is not None else None
+        # The proofs are as this kcl writes them, since its format is in the key.
         return proven if type(proven) is dict else {}
 
     def write(self) -> None:
@@ -101,12 +106,13 @@ class Group:
             return
         with _state().lock:
             new, self.new = self.new, {}
+        # The layer remembers the row that it read: what other processes added since would be lost.
         layers.generator().memory.pop(self._key.digest, None)
         merged = {
             **self._stored(),
             **{
-                digest: [one.keeps_arguments, [*map(list, one.warned)], one.facts]
-                for digest, one in new.items()
+                digest: [proof.keeps_arguments, [*map(list, proof.warned)], proof.facts]
+                for digest, proof in new.items()
             },
         }
         about = {
@@ -120,6 +126,7 @@ class Group:
 def group(file: str) -> Group:
     """Return the group of the calls in a file, and in others of its name."""
     name, groups = file.rpartition("/")[2], _state().groups
+    # `setdefault` keeps the first group that one of two threads made.
     return groups.get(name) or groups.setdefault(name, Group(name))
 
 
@@ -127,6 +134,7 @@ def find(digest: str, where: Group) -> Proof | None:
     """Return the proof that a record was carried out without an error; None if there is none."""
     if known(digest) is None:
         where.read()
+    # A remote is asked once in a process, before a call is carried out for want of a proof.
     if known(digest) is None and layers.generator().came():
         where.read()
     return known(digest)
@@ -148,8 +156,9 @@ def write() -> None:
     """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
     if layers.generator().off(_LOOPY):
         return
-    for one in list(_state().groups.values()):
-        one.write()
+    # The list is a copy: another thread may begin a group meanwhile.
+    for group in list(_state().groups.values()):
+        group.write()
 
 
 def unproven() -> list[str]:

@@ -63,9 +63,12 @@ class Record(StandIn):
 
     call: Callable[..., Any] | None = None
     group: Any = None
-    finds_unit = False  # whether its code is found by the identity of the unit
-    unkept = ""  # why no proof and no code of it is kept
-    described: tuple[Any, ...] = ()  # arguments that count by their text, with a digest of parts
+    # True if its code is found by the identity of the unit.
+    finds_unit = False
+    # Why no proof and no code of it is kept.
+    unkept = ""
+    # The arguments that count by their text, with a digest of parts.
+    described: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -81,26 +84,30 @@ class Record(StandIn):
         self.moment = moment
         taken = ArgumentParts()
         self._take(arguments, keywords, taken)
-        self.inputs = taken.inputs  # the records that the arguments come from, in their order
+        # The records that the arguments come from, in their order.
+        self.inputs = taken.inputs
         self.kept = taken.kept
         self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
         # The program's own arguments, until the record waits for a call that keeps none of them.
         self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
-        self.held: list[Any] = []  # their content at the call, if loopy keeps them
-        self.keeps_arguments: bool | None = (
-            False  # None if it keeps a container that is not the program's
-        )
+        # The content of the arguments at the call, if loopy keeps them.
+        self.held: list[Any] = []
+        # None if loopy keeps a container that is not the program's.
+        self.keeps_arguments: bool | None = False
         self.waits = False
-        self.exposed = False  # whether a program holds parts of the unit and may change them
+        # True if a program holds parts of the unit and may change them.
+        self.exposed = False
         self.dependents: list[weakref.ref[Record]] = []
-        self.facts: dict[str, Any] = {}  # what the proof has of the result
+        # What the proof has of the result.
+        self.facts: dict[str, Any] = {}
         self._made: Any = _NOTHING
-        # the warnings of loopy from the time when the record was carried out
+        # The warnings of loopy from the time when the record was carried out.
         self.heard: list[Any] = []
         self.kernels: dict[Any, Any] = {}
-        # once this one is whole: another thread may expose an input just then
+        # This comes once the record is whole: another thread may expose an input just then, and with it this one.
         for record in self.inputs:
             record.dependents.append(weakref.ref(self, record.dependents.remove))
+        # An input that was exposed before it knew this record did not tell it.
         if any(record.exposed for record in self.inputs):
             self.exposed = True
 
@@ -122,18 +129,20 @@ class Record(StandIn):
         for name in sorted(keywords):
             text, self.keywords[name] = texts.take(keywords[name], taken)
             digested += name, text
-        self.digested = digested  # the texts behind the digest
-        held = any(map(_fields, (*arguments, *keywords.values()))) or any(
-            _fields(one) != () for one, _ in taken.kept
+        # The texts behind the digest.
+        self.digested = digested
+        has_fields = any(map(_fields, (*arguments, *keywords.values()))) or any(
+            _fields(value) != () for value, _ in taken.kept
         )
-        # a structure may be in it
-        self.structured = held or any(record.structured for record in taken.inputs)
+        # True if a structure may be in it.
+        self.structured = has_fields or any(record.structured for record in taken.inputs)
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
             digested[1] += f"; structures {self.moment.structures}"
         self.digest = texts.digest(digested)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
-        return self  # a program may copy a unit while another thread asks it
+        # A program may copy a unit while another thread asks it. The record is shared by both.
+        return self
 
     @property
     def is_made(self) -> bool:
@@ -155,7 +164,10 @@ class Record(StandIn):
 
         The caller makes sure that one thread at a time carries records out.
         """
-        for record in ordered(self, lambda each: [one for one in each.inputs if not one.is_made]):
+        for record in ordered(
+            self, lambda other: [unmade for unmade in other.inputs if not unmade.is_made]
+        ):
+            # The last one is this record, which may be made already.
             if record._made is _NOTHING:
                 record._made = record._carried_out(carry_out)
         return self._made
@@ -169,16 +181,18 @@ class Record(StandIn):
         """
         from kcl.frontends.loopy import keeping
 
-        given = self.given or (self.arguments, self.keywords)
-        passed = texts.mapped(given, texts.real)
-        made_before = [one.real() for one in self.inputs]
-        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed), made_before)
+        # Without the program's own arguments, which no call keeps then, the copies are as good.
+        arguments = self.given or (self.arguments, self.keywords)
+        passed = texts.mapped(arguments, texts.real)
+        made_before = [record.real() for record in self.inputs]
+        contents = keeping.hold(arguments)
+        references = keeping.ReferenceCount((arguments, passed), made_before)
         with keeping.as_of_call(self._held_before()), references:
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:
-            own = {*map(id, keeping.watched(given))}
+            own = {*map(id, keeping.watched(arguments))}
             self.held, self.keeps, self.keeps_arguments = (
-                held,
+                contents,
                 True,
                 references.grown <= own or None,
             )
@@ -198,7 +212,7 @@ class Record(StandIn):
     def _held_before(self) -> list[Any]:
         """List what loopy keeps of the arguments of the calls that led here."""
         return (
-            [held for record in ordered(self, _keeping) for held in record.held]
+            [content for record in ordered(self, _keeping) for content in record.held]
             if self.keeps
             else []
         )
@@ -212,7 +226,7 @@ class Record(StandIn):
         if self.exposed or not self.keeps:
             return self.exposed
         kept = [pair for record in ordered(self, _keeping)[::-1] for pair in record.kept]
-        return any(held.is_changed() for held in self._held_before()) or any(
+        return any(content.is_changed() for content in self._held_before()) or any(
             _text(thing) != text for thing, text in kept
         )
 
@@ -223,21 +237,21 @@ class Record(StandIn):
             if not record.inputs:
                 return "loopy_kernel"
             if record.function == "fuse_kernels":
-                return "_and_".join([one.kernel() for one in record.inputs])
+                return "_and_".join([other.kernel() for other in record.inputs])
             record = record.inputs[0]
         return str(record.keywords.get("name") or "loopy_kernel")
 
     def is_spoiled(self) -> bool:
         """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
         return self.exposed or (
-            self.keeps and any(held.is_changed(in_place=True) for held in self._held_before())
+            self.keeps and any(content.is_changed(in_place=True) for content in self._held_before())
         )
 
     def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
         """Return True if structures, registered with these names by now, may decide the code of the result."""
-        found = ordered(self, lambda record: record.inputs) if structures else []
-        return bool(found) and (
-            self.structured or any(record._names(structures) for record in found)
+        records = ordered(self, lambda record: record.inputs) if structures else []
+        return bool(records) and (
+            self.structured or any(record._names(structures) for record in records)
         )
 
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
@@ -253,7 +267,7 @@ class Record(StandIn):
         Returns the records among them that wait: they must be carried out before the program changes a part.
         From now on all of them count by their content.
         """
-        found: list[Record] = []
+        unmade: list[Record] = []
         waiting = [self]
         while waiting:
             record = waiting.pop()
@@ -261,9 +275,10 @@ class Record(StandIn):
                 continue
             record.exposed = True
             if not record.is_made:
-                found.append(record)
+                unmade.append(record)
+            # The list of dependents is a copy: one that is let go removes itself.
             waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
-        return found
+        return unmade
 
 
 def _text(value: Any) -> str | None:
@@ -275,7 +290,7 @@ def _text(value: Any) -> str | None:
 
 
 def _keeping(record: Record) -> list[Record]:
-    return [one for one in record.inputs if one.keeps]
+    return [other for other in record.inputs if other.keeps]
 
 
 def _fields(value: Any) -> Any:
@@ -290,15 +305,16 @@ def _fields(value: Any) -> Any:
 
 def ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
     """List a record and the records that it comes from, as `inputs` gives those of each: inputs first, itself last."""
-    found: dict[int, Record] = {}
+    listed: dict[int, Record] = {}
+    # A list in place of recursion: a record may have thousands of calls behind it.
     waiting = [(record, False)]
     while waiting:
-        one, ready = waiting.pop()
-        if id(one) in found:
+        next_record, ready = waiting.pop()
+        if id(next_record) in listed:
             continue
         if ready:
-            found[id(one)] = one
+            listed[id(next_record)] = next_record
             continue
-        waiting.append((one, True))
-        waiting += [(other, False) for other in reversed(inputs(one))]
-    return list(found.values())
+        waiting.append((next_record, True))
+        waiting += [(other, False) for other in reversed(inputs(next_record))]
+    return list(listed.values())

@@ -48,13 +48,14 @@ def in_recipe() -> bool:
 
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; return True if it waits."""
-    known, proof = _group(record), None
+    where, proof = _group(record), None
     try:
-        proof = proofs.find(record.digest, known)
+        proof = proofs.find(record.digest, where)
     except Exception as error:
+        # Without a proof the call is carried out, which is always right.
         _fault(error)
     if proof is None:
-        proof = _carried_out_unless_proven(record, known)
+        proof = _carried_out_unless_proven(record, where)
     if proof is None:
         return False
     record.wait(proof.keeps_arguments)
@@ -72,15 +73,23 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
 
     try:
         with alone():
-            found = proofs.known(record.digest)
-            if found is None:
+            # Another thread may have carried an equal record out while this one waited for its turn.
+            earlier = proofs.known(record.digest)
+            if earlier is None:
                 record.made(_carry_out)
-                said = warned.kept(record.heard)
-                if said is not None and record.keeps_arguments is not None and not record.unkept:
-                    proof = proofs.Proof(record.keeps_arguments, said, {**record.facts})
+                warned_facts = warned.kept(record.heard)
+                if (
+                    warned_facts is not None
+                    and record.keeps_arguments is not None
+                    and not record.unkept
+                ):
+                    proof = proofs.Proof(
+                        record.keeps_arguments, warned_facts, {**record.facts}
+                    )
                     proofs.add(record.digest, proof, group)
-            return found
+            return earlier
     finally:
+        # The warnings are given here, outside of the lock: a filter may turn one into an error.
         warned.give(record.heard, record.place)
 
 
@@ -128,7 +137,8 @@ def expose(record: Record) -> None:
     for other in record.expose():
         try:
             make(other)
-        except Exception:  # the call for it raises the error
+        except Exception:
+            # The call for the record raises the error.
             continue
 
 
@@ -185,7 +195,7 @@ def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
 
     place = site()
     if place is not None:
-        warned.again(tuple([proofs.WarningFact(*one) for one in facts]), place)
+        warned.again(tuple([proofs.WarningFact(*fact) for fact in facts]), place)
 
 
 def recorded(
@@ -218,22 +228,23 @@ def loopy(question: str = "") -> Any:
 
     `question` is the program's question to loopy; without it kcl itself needs loopy.
     """
-    found = loaded()
-    if found is None:
+    package = loaded()
+    if package is None:
         from kcl import foreign
 
         with carrying(), spans.span("import loopy"):
             foreign.import_anyway("loopy")
-        importlib.import_module("loopy")  # waits for another thread that is importing it
-        found = loaded()
-        # a line that names a class needs no store
+        # This waits for another thread that is importing it.
+        importlib.import_module("loopy")
+        package = loaded()
+        # A line that names a class needs no store: the table of layers answers, and opens none.
         off = layers.off(settings.GENERATOR, "loopy")
-        # an earlier question explains it
+        # If the program has asked before, that question explains the import.
         if question and not (off or thread.carrying or events.total()["made"]):
             events.made(question, str(site() or "?"))
     if question and not thread.carrying:
         thread.asked = True
-    return found
+    return package
 
 
 def _original(name: str) -> Any:
@@ -243,29 +254,29 @@ def _original(name: str) -> Any:
     method = name.removeprefix("TranslationUnit.")
     if not insides.is_off():
         return insides.original("loopy" if method == name else _UNIT, method)
-    found = loaded()
+    value = loaded()
     for part in name.split("."):
-        found = getattr(found, part, None)
-    found = below_kcl(found)
-    return found if str(getattr(found, "__module__", "")).startswith("loopy") else None
+        value = getattr(value, part, None)
+    value = below_kcl(value)
+    return value if str(getattr(value, "__module__", "")).startswith("loopy") else None
 
 
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
-    found = sys.modules.get("loopy")
-    # its last name: a thread may be importing it
-    return found if hasattr(found, "set_default_target") else None
+    package = sys.modules.get("loopy")
+    # This is its last name: without it a thread is still importing the package.
+    return package if hasattr(package, "set_default_target") else None
 
 
 def own(name: str) -> Any:
     """Return loopy's own object of a dotted name, whatever the program put in its place."""
-    found: Any = loopy()
-    known = _original(name)
-    if known is not None:
-        return known
+    value: Any = loopy()
+    original = _original(name)
+    if original is not None:
+        return original
     for part in name.split("."):
-        found = getattr(found, part)
-    return below_kcl(found)
+        value = getattr(value, part)
+    return below_kcl(value)
 
 
 def is_own(name: str, value: Any) -> bool:

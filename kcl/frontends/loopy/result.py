@@ -43,12 +43,15 @@ class LoopyResult:
         self._call = call
         self._value = value
         self._entry = entrypoint
-        self._is_new = is_new  # the first look-up finds the unit as it was when the key was made
-        self._record: Record | None = None  # behind the unit, when the key was made
+        # True until the first look-up, which finds the unit as it was when the key was made.
+        self._is_new = is_new
+        # The record behind the unit when the key was made.
+        self._record: Record | None = None
         self._unit: LoopyUnit | None = None
         self._key: Key | None = None
-        self._moment: moment.Moment | None = None  # of the key
-        self._unknown = ""  # why there is no key at that moment
+        # The moment of the key, and why there is no key at that moment.
+        self._moment: moment.Moment | None = None
+        self._unknown = ""
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> LoopyResult:
@@ -125,6 +128,7 @@ class LoopyResult:
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code: (Code, why it must not be stored)."""
+        # This is asked before loopy generates, which may change what it keeps.
         changed = self._record is not None and self._record.changed()
         has_key = self._key is not None
         generated, refused = self.unit().code(self.name, dtypes, has_key)
@@ -166,7 +170,8 @@ class LoopyFrontEnd(FrontEnd):
     def accept(self, value: Any, call: RecipeCall) -> LoopyResult:
         """Return what a recipe returned with its key; raises RecipeError for what is no translation unit."""
         if type(value) is not unmade.RecordedUnit:
-            self.hold(value, call.name)  # an error that names what was returned
+            # This raises an error that names what was returned, unless it is a unit of loopy's own.
+            self.hold(value, call.name)
         return LoopyResult(value, call.name, call)
 
     def hold(self, value: Any, recipe: str) -> LoopyUnit:

@@ -89,5 +89,5 @@ MODULES = _names("""
 """)
 # Names that stand for another object in these modules than in the package.
 NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
-# their modules stand in `MODULES`
+# The packages of modules that stand in `MODULES`.
 PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})

@@ -22,7 +22,7 @@ from kcl.frontends.loopy.plain import SIMPLE, StandIn
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
-# packages that have texts by name for their classes
+# The packages whose classes have texts by name.
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
@@ -136,6 +136,7 @@ def calls_user(value: Any) -> bool:
 
 def digest(texts: list[str]) -> str:
     """Return the SHA-256 of some texts, each preceded by its length."""
+    # With the lengths no two lists of texts join to one text.
     joined = "".join([f"{len(text)}:{text}" for text in texts])
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -153,6 +154,7 @@ class ContainerKind(NamedTuple):
 
 
 def _sequence(make: Callable[[Any], Any], opening: str, closing: str) -> ContainerKind:
+    # The order of a set follows the hash seed, so its texts are sorted.
     sort = sorted if make in (set, frozenset) else list
     return ContainerKind(
         list,
@@ -236,7 +238,7 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
         kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
     )
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-    # no member of an enumeration
+    # Members of enumerations have this attribute. They have texts by name.
     return _OBJECT if is_open and not hasattr(value, "_value_") else None
 
 
@@ -255,7 +257,8 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     name = _member(value, kind)
     if name is not None:
         return name, value
-    if not calls_user(value):  # else loopy calls it while it generates code
+    # A callable of the user is called while loopy generates: then its content counts at the look-up.
+    if not calls_user(value):
         from kcl.frontends.loopy.callables.classes import require_lasting
 
         require_lasting(value)

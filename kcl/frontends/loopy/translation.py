@@ -79,10 +79,10 @@ class LoopyUnit(Unit):
         arguments = self._executor.separated_entry_knl.args
         names = tuple(argument.name for argument in arguments if argument.dtype is None)
         arrays = [name for name in names if self._is_input_array(name)]
-        given = {name: dtype for name, dtype in dtypes.items() if name in names}
-        needed = {name: dtype for name, dtype in given.items() if name in arrays}
-        if len(given) > len(needed) and self._inferred(needed) is None:
-            needed = self._fewest(given, arrays)
+        dtypes_given = {name: dtype for name, dtype in dtypes.items() if name in names}
+        needed = {name: dtype for name, dtype in dtypes_given.items() if name in arrays}
+        if len(dtypes_given) > len(needed) and self._inferred(needed) is None:
+            needed = self._fewest(dtypes_given, arrays)
         return OpenArguments(
             names,
             tuple(name for name in names if name in needed or name in arrays),
@@ -136,6 +136,7 @@ class LoopyUnit(Unit):
         Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
+            # A callable of the program may change what it holds while loopy runs it.
             before = self.state() if has_key else ""
             generated, untold = self._heard(kernel, dtypes)
             if not has_key:
@@ -148,7 +149,8 @@ class LoopyUnit(Unit):
 
     def _heard(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
-        place = recorder.site()  # None in a thread of kcl's
+        # None in a thread of kcl's own: then no line of the program can be warned.
+        place = recorder.site()
         heard, facts = list[Any](), None
         try:
             with warned.hearing() as heard:
@@ -172,11 +174,12 @@ class LoopyUnit(Unit):
             )
             code = generate_code_v2(typed)
         except LoopyError as error:
+            # If open dtypes are the cause, the message names their arguments and the cure.
             words = self._lacking(kernel, dtypes)
             if words:
                 raise type(error)(words) from error
             raise
-        # one that loopy's disk cache holds has no source
+        # The method without a cache: an invoker that loopy's disk cache holds has no source.
         invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
         source = _source_of(invoker)
         entry = typed[self._entry]
@@ -216,9 +219,10 @@ class LoopyUnit(Unit):
         from loopy import ArrayArg
 
         entry = self._executor.separated_entry_knl
-        known = dtypes.keys() | entry.all_params()  # loopy has a dtype for sizes
+        # loopy itself has a dtype for sizes.
+        typed = dtypes.keys() | entry.all_params()
         inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
-        lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
+        lacking = [a.name for a in inputs if a.dtype is None and a.name not in typed]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
         names, example = (
@@ -234,10 +238,11 @@ class LoopyUnit(Unit):
         return bool(isinstance(argument, ArrayArg) and argument.is_input)
 
     def _fewest(
-        self, given: dict[str, np.dtype[Any]], arrays: list[str]
+        self, dtypes: dict[str, np.dtype[Any]], arrays: list[str]
     ) -> dict[str, np.dtype[Any]]:
-        needed = dict(given)
-        for name in sorted(given):
+        needed = dict(dtypes)
+        # In the order of the names, so that each process leaves the same ones out.
+        for name in sorted(dtypes):
             fewer = {other: dtype for other, dtype in needed.items() if other != name}
             if name not in arrays and self._inferred(fewer) is not None:
                 needed = fewer
@@ -258,6 +263,7 @@ class LoopyUnit(Unit):
                 expect_completion=True,
             )
         except (LoopyError, AssertionError):
+            # loopy raises either for dtypes that do not suffice.
             return None
         return self._types_found(typed[self._entry])
 

@@ -22,9 +22,12 @@ from kcl.frontends.loopy import imports
 NEEDED = ("TranslationUnit.executor",)
 
 _LOOPY = frozenset({"loopy"})
-_KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
-_LAUNCHER = "_kcl_launcher"  # on an executor: what launches it, None for loopy
-_OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
+# An attribute of a unit: the kernels of its entry points.
+_KERNELS = "_kcl_kernels"
+# An attribute of an executor: what launches it, None for loopy.
+_LAUNCHER = "_kcl_launcher"
+# An attribute of a function that kcl put in the place of loopy's.
+_OURS = "_kcl_units"
 
 
 class UnitKernels:
@@ -38,6 +41,7 @@ class UnitKernels:
         self.taken = False
 
     def __reduce__(self) -> Any:
+        # A copy or a pickle of a unit begins without kernels.
         return UnitKernels, ()
 
 
@@ -64,10 +68,12 @@ def _watch_launches() -> None:
     if not hasattr(unit.with_entrypoints, _OURS):
         from kcl.base import events
 
-        events.listen()  # a program without recipes gets a report of its layers, too
+        # A program without recipes gets a report of its layers too.
+        events.listen()
         unit.with_entrypoints = _taken_along(unit.with_entrypoints)
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
-    if not hasattr(executor.__call__, _OURS):  # two threads may wrap it twice, without effect
+    # Without a lock two threads may wrap it twice, which has no effect.
+    if not hasattr(executor.__call__, _OURS):
         executor.__call__ = _launch(executor, executor.__call__, all_units=False)
 
 
@@ -86,11 +92,11 @@ def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
 def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
-        held = vars(self)
-        if _LAUNCHER not in held and type(self) is kind and (all_units or _is_taken(self.t_unit)):
-            # loopy generates at this launch, too, and keeps the code with the executor
-            held.setdefault(_LAUNCHER, _launcher(self.t_unit, self.entrypoint, self.context))
-        kernel = held.get(_LAUNCHER)
+        names = vars(self)
+        if _LAUNCHER not in names and type(self) is kind and (all_units or _is_taken(self.t_unit)):
+            # loopy too generates at this launch, and keeps the code with the executor.
+            names.setdefault(_LAUNCHER, _launcher(self.t_unit, self.entrypoint, self.context))
+        kernel = names.get(_LAUNCHER)
         return original(self, queue, **keywords) if kernel is None else kernel(queue, **keywords)
 
     vars(launch)[_OURS] = True
@@ -105,6 +111,7 @@ def _is_taken(unit: Any) -> bool:
 def _kernels(unit: Any) -> UnitKernels:
     """Return the kernels that are kept on a unit."""
     names = vars(unit)
+    # Units are frozen, so the attribute is written past their class.
     kernels: UnitKernels = names.get(_KERNELS) or names.setdefault(_KERNELS, UnitKernels())
     return kernels
 
@@ -124,24 +131,27 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     from kcl.errors import RecipeError, UnknownInput
     from kcl.frontends.loopy.result import LoopyResult
 
-    found = _kernels(unit).found  # before the key, which counts that the unit has this attribute
+    # This comes before the key, which counts that the unit has this attribute.
+    kernels = _kernels(unit).found
     try:
         made = LoopyResult.of_unit(unit, entrypoint)
         try:
             key = made.key()
-        except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
+        except UnknownInput:
+            # Each executor generates, as loopy does, without loopy's own caches.
             return ports.at("kernels").kernel_of(made, holder)
-        known = found.get(entrypoint)
-        line = known and ports.at("kernels").line_of(known)
+        kernel = kernels.get(entrypoint)
+        line = kernel and ports.at("kernels").line_of(kernel)
         if (
             not line
             or not line.serves(holder)
             or line.generate.is_mixed
             or line.generate.key() != key
         ):
-            known = found[entrypoint] = ports.at("kernels").kernel_of(made, holder)
-        return known
+            kernel = kernels[entrypoint] = ports.at("kernels").kernel_of(made, holder)
+        return kernel
     except Exception as error:
+        # The diagnostics are looked up, not imported: an error of loopy has imported them.
         loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
         if not isinstance(error, (RecipeError, loopys)):
             layers.generator().fault("take a unit of loopy", error)

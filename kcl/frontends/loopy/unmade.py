@@ -48,7 +48,8 @@ class Name(plain.StandIn):
     __slots__ = ("__weakref__", "dotted")
 
     def __init__(self, dotted: str) -> None:
-        self.dotted = dotted  # below loopy
+        # The name below loopy.
+        self.dotted = dotted
 
     def text(self) -> str:
         """Return the name, as in the texts of loopy's own objects."""
@@ -130,6 +131,7 @@ class RecordedResult(_Bare):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        # Who gets the dictionary may change it at any time.
         own: dict[str, Any] = vars(_changing(self, "__dict__"))
         return own
 
@@ -170,7 +172,8 @@ class RecordedResult(_Bare):
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
+    # Notebooks ask for this before any other text: without it they would make the unit.
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         record, text = record_of(self), running.shown(self)
         if record is not None and class_name(record) == "TranslationUnit":
             text = text.replace(" ", f" {record.kernel()} ", 1)
@@ -187,7 +190,7 @@ class RecordedResult(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # another thread may be asking: then its class is loopy's now
+        # By the class, not by the object: another thread may be asking, and then its class is loopy's now.
         return RecordedResult.__copy__(self)
 
 
@@ -220,7 +223,8 @@ class Kind(texts.StandInType):
         if _known.get(name) is not own:
             _known[name] = own
             for base in own.__mro__[1:]:
-                if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
+                # An abstract base asks its tables for a class by hash, so it has to know this one.
+                if isinstance(base, abc.ABCMeta):
                     base.register(cls)  # type: ignore[arg-type]
         return own
 
@@ -233,11 +237,11 @@ class Kind(texts.StandInType):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         if name in table.MEMBERS.get(cls.__name__, ()):
             return member(f"{cls.__name__}.{name}")
-        found = asked_for(cls)
+        theirs = asked_for(cls)
         return (
-            importlib.import_module("inspect").signature(found)
+            importlib.import_module("inspect").signature(theirs)
             if name == "__signature__"
-            else getattr(found, name)
+            else getattr(theirs, name)
         )
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -275,7 +279,7 @@ _OF_KINDS = frozenset(
 )
 
 
-# loopy's own classes by name, once they know the classes that stand for them
+# loopy's own classes by name, once they know the classes that stand for them.
 _known: dict[str, type] = {}
 
 
@@ -300,8 +304,8 @@ class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        found = recorder.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
-        return found.__dataclass_fields__
+        holder = recorder.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        return holder.__dataclass_fields__
 
 
 class RecordedUnit(RecordedResult):
@@ -326,9 +330,9 @@ class RecordedUnit(RecordedResult):
         record = record_of(self)
         if record is not None and recorder.is_on():
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
-            found = recorder.recorded(f"TranslationUnit.{name}", (self, entrypoints), {}, place)
-            if found is not None:
-                return answer(found)
+            call = recorder.recorded(f"TranslationUnit.{name}", (self, entrypoints), {}, place)
+            if call is not None:
+                return answer(call)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 
@@ -353,8 +357,8 @@ def is_unit(value: Any) -> bool:
     """Return True if an object is a translation unit, made or not."""
     if type(value) is RecordedUnit:
         return True
-    found = sys.modules.get("loopy")
-    return found is not None and type(value) is getattr(found, "TranslationUnit", None)
+    package = sys.modules.get("loopy")
+    return package is not None and type(value) is getattr(package, "TranslationUnit", None)
 
 
 def is_recorded(value: Any) -> bool:
@@ -369,6 +373,7 @@ def record_of(value: Any) -> Record | None:
         return None
     names = _dictionary.__get__(value)
     record: Record | None = names.get("record")
+    # More names than the record: a program wrote an attribute past the class.
     if record is not None and len(names) > 1:
         _edited(value, record)
         return None
@@ -385,8 +390,8 @@ def _class_of(value: Any) -> type:
     record = record_of(value)
     if record is None:
         return type(real_of(value))
-    found: type = getattr(sys.modules.get("loopy"), class_name(record), type(value))
-    return found
+    theirs: type = getattr(sys.modules.get("loopy"), class_name(record), type(value))
+    return theirs
 
 
 def real_of(value: Any) -> Any:
@@ -410,8 +415,8 @@ def _edited(value: Any, record: Record) -> None:
     recorder.asked(record, "object.__setattr__")
     _become(value, record, recorder.handed_out(record))
     recorder.expose(record)
-    for name, one in written.items():
-        object.__setattr__(real_of(value), name, one)
+    for name, attribute in written.items():
+        object.__setattr__(real_of(value), name, attribute)
 
 
 def _changing(value: Any, question: str) -> Any:
@@ -428,11 +433,12 @@ _becoming = process.shared(process.LockedState)
 def _become(value: Any, record: Record, made: Any) -> None:
     with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
-        if "record" not in names:  # another thread was faster
+        # Another thread may have done it before.
+        if "record" not in names:
             return
         if type(value) is RecordedUnit:
             names.update(vars(made))
-            # another thread may be asking: it finds one of the two classes
+            # The contents come before the class: another thread that asks finds one of the two, whole.
             _class.__set__(value, type(made))
         else:
             names["real"], names["origin"] = made, record

@@ -34,7 +34,8 @@ class _Category(type):
         return issubclass(type(value), cls)
 
 
-_BASES = {  # the categories, with the name of the class that each extends
+# The categories, with the name of the class that each extends.
+_BASES = {
     "LoopyWarningBase": "UserWarning",
     "LoopyWarning": "LoopyWarningBase",
     "LoopyAdvisory": "LoopyWarningBase",
@@ -49,14 +50,14 @@ for _name, _base in _BASES.items():
 del WARNINGS["UserWarning"]
 
 
-class State:
+class WarningRegistries:
     """The registries of the warnings that kcl gave again, by the name of loopy's module."""
 
     def __init__(self) -> None:
         self.registries: dict[str, dict[Any, Any]] = {}
 
 
-_state = process.shared(State)
+_state = process.shared(WarningRegistries)
 
 
 class _Hearing(threading.local):
@@ -81,13 +82,14 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
     """
     heard: list[warnings.WarningMessage] = []
     filters: Any = warnings.filters
-    outer, before, held = _hearing.heard, warnings.showwarning, _registries_of_loopy()
+    outer, before, taken = _hearing.heard, warnings.showwarning, _registries_of_loopy()
 
-    def show(*given: Any) -> None:
+    def show(*arguments: Any) -> None:
+        # Another thread may warn meanwhile: its warnings are shown as before.
         if _hearing.heard is None:
-            before(*given)
+            before(*arguments)
         else:
-            _hearing.heard.append(warnings.WarningMessage(*given))
+            _hearing.heard.append(warnings.WarningMessage(*arguments))
 
     _hearing.heard = heard
     filters.insert(0, _FILTER)
@@ -95,11 +97,12 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
     try:
         yield heard
     finally:
+        # Code in the block may have replaced the filters or the function: what it put there stays.
         if _FILTER in filters:
             filters.remove(_FILTER)
         if warnings.showwarning is show:
             warnings.showwarning = before
-        for names, registry in held:
+        for names, registry in taken:
             names["__warningregistry__"] = registry
         _hearing.heard = outer
 
@@ -107,55 +110,63 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
 def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
     """Take away the registries of given warnings from loopy's modules and those of graphs, so that all are heard."""
     tops = {"loopy", *distributions.GRAPHS}
-    modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] in tops]
+    # The list is a copy: another thread may import a module meanwhile.
+    modules = [
+        module for name, module in list(sys.modules.items()) if name.partition(".")[0] in tops
+    ]
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
 
 
 def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
     """Give warnings that were heard, under the user's filters."""
-    for one in heard:
-        _give(_described(one), place, one.category, one.filename)
+    for message in heard:
+        _give(_described(message), place, message.category, message.filename)
 
 
 def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
     """Give the warnings of an earlier run again, under the user's filters."""
-    for one in warned:
-        category = _category(one)
+    for fact in warned:
+        category = _category(fact)
         if category is not None:
-            _give(one, place, category, _path(one.file))
+            _give(fact, place, category, _path(fact.file))
 
 
-def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
+def kept(heard: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
     """Describe warnings for later runs; return None where a warning cannot be given again without its code."""
-    described = tuple([_described(one) for one in found])
-    if any(not _is_lasting(one) or os.path.isabs(one.file) for one in described):
-        return None  # code of the user gave it, or only its own module has the category
+    described = tuple([_described(message) for message in heard])
+    # Else code of the user gave the warning, or only its own module has the category.
+    if any(not _is_lasting(fact) or os.path.isabs(fact.file) for fact in described):
+        return None
     return described
 
 
-def _is_lasting(one: WarningFact) -> bool:
+def _is_lasting(fact: WarningFact) -> bool:
     """Return True if a process that has not imported loopy knows the category, too."""
-    known = (
-        one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    is_known = (
+        fact.category in WARNINGS
+        if fact.module == "loopy.diagnostic"
+        else fact.module == "builtins"
     )
-    return known and _category(one) is not None
+    return is_known and _category(fact) is not None
 
 
-def _described(one: warnings.WarningMessage) -> WarningFact:
+def _described(message: warnings.WarningMessage) -> WarningFact:
     """Describe a warning: a file of a generator, or of Python, by its path below its folder; one of kcl has no path."""
-    file = os.path.abspath(os.path.join(distributions.ARCHIVE, one.filename))
+    file = os.path.abspath(os.path.join(distributions.ARCHIVE, message.filename))
     inside = "" if file.startswith(_OWN) else file
     if file.startswith(_PYTHON):
         inside = _OF_PYTHON + file.removeprefix(_PYTHON)
-    for name in (
-        *distributions.GENERATORS,
-        *distributions.GRAPHS,
-    ):  # some lie below Python's folder
+    # The packages come after Python, since some lie below its folder.
+    for name in (*distributions.GENERATORS, *distributions.GRAPHS):
         if file.startswith(f"{_folder(name)}{name}{os.sep}"):
             inside = file.removeprefix(_folder(name))
     return WarningFact(
-        one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno
+        message.category.__module__,
+        message.category.__qualname__,
+        str(message.message),
+        inside,
+        message.lineno,
     )
 
 
@@ -172,26 +183,27 @@ def _folder(package: str) -> str:
     return "" if place is None else place.directory + os.sep
 
 
-def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
-    if one.file:
+def _give(fact: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
+    if fact.file:
         inside = (
-            one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+            fact.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
         )
-        line, module = one.line, inside.replace(os.sep, ".")
+        line, module = fact.line, inside.replace(os.sep, ".")
         registry = _state().registries.setdefault(module, {})
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})
-    twin = (one.text, WARNINGS.get(one.category), line)
-    if twin in registry:  # given before loopy was imported
-        registry[one.text, category, line] = registry[twin]
-    warnings.warn_explicit(one.text, category, file, line, module, registry)
+    twin = (fact.text, WARNINGS.get(fact.category), line)
+    # A warning that was given before loopy was imported counts as given for loopy's class.
+    if twin in registry:
+        registry[fact.text, category, line] = registry[twin]
+    warnings.warn_explicit(fact.text, category, file, line, module, registry)
 
 
-def _category(one: WarningFact) -> type[Warning] | None:
+def _category(fact: WarningFact) -> type[Warning] | None:
     """Return the class of a warning without importing; None for a class that is not known."""
-    module = builtins if one.module == "builtins" else sys.modules.get(one.module)
-    found = getattr(module, one.category, None)
-    if found is None and one.module == "loopy.diagnostic":
-        found = WARNINGS.get(one.category)
-    return found if isinstance(found, type) and issubclass(found, Warning) else None
+    module = builtins if fact.module == "builtins" else sys.modules.get(fact.module)
+    category = getattr(module, fact.category, None)
+    if category is None and fact.module == "loopy.diagnostic":
+        category = WARNINGS.get(fact.category)
+    return category if isinstance(category, type) and issubclass(category, Warning) else None

@@ -22,13 +22,13 @@ from typing import Any
 
 from kcl.frontends.loopy.callables.classes import own
 
-PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
+# The parts of a function that may be set.
+PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 _CELL = ("cell_contents",)
-_CONTENT = (
-    CellType.__basicsize__ - 8
-)  # the place of the pointer in a cell, which counts as its number
+# The place of the pointer in a cell, which counts as its number.
+_CONTENT = CellType.__basicsize__ - 8
 _WORD = 8
-# of a dictionary, by all its methods
+# Changes of a dictionary by all its methods.
 _CHANGES = (
     "table['a'] = True",
     "table['c'] = 3",
@@ -49,12 +49,13 @@ def items(thing: Any) -> dict[Any, Any]:
     if kind is dict or issubclass(kind, (ModuleType, type)):
         names: dict[Any, Any] = (thing if kind is dict else vars(thing)).copy()
         return names
-    found = own(thing)
+    contents = own(thing)
+    # The methods of the builtin class, since a class of the program may have others.
     if issubclass(kind, dict):
-        found |= dict.items(thing)
+        contents |= dict.items(thing)
     elif issubclass(kind, (list, set, deque)):
-        found |= dict.fromkeys(thing) if issubclass(kind, set) else enumerate(thing)
-    return found
+        contents |= dict.fromkeys(thing) if issubclass(kind, set) else enumerate(thing)
+    return contents
 
 
 def is_same(ones: list[Any], others: list[Any]) -> bool:
@@ -65,38 +66,42 @@ def is_same(ones: list[Any], others: list[Any]) -> bool:
 def _flat(thing: Any) -> Iterable[Any]:
     if type(thing) is list:
         return thing, *thing
-    held = items(thing)
-    return type(thing), *held, *held.values()
+    contents = items(thing)
+    return type(thing), *contents, *contents.values()
 
 
 class Watch:
     """Things that are looked at for changes. The caller lets one thread at a time use it."""
 
     def __init__(self) -> None:
-        self._things = list[Any]()  # kept: their addresses are read
-        self._places: dict[int, int] = {}  # address of a number -> position
-        self._others: dict[int, Any] = {}  # by position
-        self._memory: Any = None  # from the first number to the last one
-        self._offsets: Any = None  # of the numbers in it
+        # The things are kept, since their addresses are read.
+        self._things = list[Any]()
+        # The position of a thing with a number, by the address of that.
+        self._places: dict[int, int] = {}
+        # The other things, by their positions.
+        self._others: dict[int, Any] = {}
+        # The memory from the first number to the last one, and the offsets of the numbers in it.
+        self._memory: Any = None
+        self._offsets: Any = None
         self._last: tuple[Any, list[Any]] = ([], [])
 
     def add(self, things: list[Any]) -> None:
         """Look at more things, from now on; a change of the others that was not told counts no more."""
         number = _number()
         for place, thing in enumerate(things, len(self._things)):
-            one = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
-            inside = {dict: number, CellType: number and _CONTENT}.get(type(one))
+            target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
+            inside = {dict: number, CellType: number and _CONTENT}.get(type(target))
             if inside:
-                self._places[id(one) + inside] = place
+                self._places[id(target) + inside] = place
             else:
-                self._others[place] = one
+                self._others[place] = target
         self._things += things
         if self._places:
             import numpy as np
 
             addresses = np.array([*self._places])
             first, last = int(addresses.min()), int(addresses.max())
-            # the pages between the numbers are not read
+            # The array only names the memory: the pages between the numbers are not read.
             memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
             self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
             self._offsets = (addresses - first) // _WORD
@@ -114,13 +119,14 @@ class Watch:
         changed = set[int]()
         if self._places and len(differ := (numbers != numbers_before).nonzero()[0]):
             places = [*self._places.values()]
-            changed = {places[one] for one in differ}
+            changed = {places[index] for index in differ}
         return changed if is_same(values, values_before) else changed.union(self._others)
 
 
 def content_of(thing: Any) -> dict[str, Any]:
     """Return the dictionary behind the attributes of a module or a class."""
     names: Any = vars(thing)
+    # `vars` of a class is a proxy. The collector names the dictionary that it refers to.
     return names if isinstance(names, dict) else gc.get_referents(names)[0]
 
 
@@ -130,7 +136,8 @@ def _number() -> int | None:
     if sys.implementation.name != "cpython":
         return None
     if sys.version_info >= (3, 13):
-        import sysconfig  # takes 1.5 ms
+        # This import takes 1.5 ms, and older Pythons do without it.
+        import sysconfig
 
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             return None
@@ -142,7 +149,8 @@ def _number() -> int | None:
 
     holders: list[Any] = [ModuleType("probe"), type("Probe", (), {})]
     for holder in holders:
-        for value in map(str, range(64)):  # so often that Python has a faster way to do it
+        # So often that Python takes its faster way to set an attribute, which may write no number.
+        for value in map(str, range(64)):
             holder.name = value
             look(content_of(holder))
     table = {"a": 1, "b": 2}
@@ -151,4 +159,5 @@ def _number() -> int | None:
         look(table)
     cell = CellType(place)
     is_known = ctypes.c_int64.from_address(id(cell) + _CONTENT).value == id(place)
+    # The number is there if each change gave another one.
     return place if is_known and len({*seen}) == len(seen) else None

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    # a number of Python or numpy, an expression, or a tuple of them
+    # A number of Python or numpy, an expression, or a tuple of them.
     Sizes: TypeAlias = str | int | np.integer[Any] | Sequence[str | int | np.integer[Any]]
 
 DIRECTIONS = ("in", "out", "inout")
 # Types of images in OpenCL C, with their names in `pyopencl.mem_object_type`.
 _KINDS = ("IMAGE1D", "IMAGE1D_BUFFER", "IMAGE1D_ARRAY", "IMAGE2D", "IMAGE2D_ARRAY", "IMAGE3D")
 IMAGES = {f"{name.lower()}_t": name for name in _KINDS}
-_NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
+# The kinds of dtypes that OpenCL C has no type for.
+_NO_ARGUMENTS = "OSUmM"
 # The values that a call gives for one launch, in place of the declared ones.
 LAUNCH = ("global_size", "local_size", "global_offset")
 # Names that have another meaning in a call or in the invoker.
@@ -56,6 +57,7 @@ def round_up(n: int, multiple: int) -> int:
         ) from None
     if multiple < 1:
         raise ValueError(f"kcl.round_up: multiple is at least 1, not {multiple}")
+    # Floor division rounds down, so the negated quotient is rounded up.
     return -(-n // multiple) * multiple
 
 
@@ -247,18 +249,19 @@ def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
     return dtype
 
 
-def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
+def _listed(entry: str, parameter: str, value: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
     """Return the items of a parameter that is a list; refuse a single item in its place, and items of other types."""
     *others, last = [kind.__name__ for kind in kinds]
     says, names = (
         f"kcl.Source {entry!r}: {parameter}",
         " or ".join(filter(None, [", ".join(others), last])),
     )
-    if isinstance(given, kinds):
-        raise RecipeError(f"{says} is a list; write {parameter}=[{given!r}]")
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise RecipeError(f"{says} is a list of {names}, not {given!r}; write {parameter}=[...]")
-    items = tuple(given)
+    # A single text is iterable too: without this check each letter would be an item.
+    if isinstance(value, kinds):
+        raise RecipeError(f"{says} is a list; write {parameter}=[{value!r}]")
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise RecipeError(f"{says} is a list of {names}, not {value!r}; write {parameter}=[...]")
+    items = tuple(value)
     for item in items:
         if not isinstance(item, kinds):
             raise RecipeError(f"{says} lists {names}, not {item!r}; mend that item")
@@ -273,6 +276,7 @@ def _written(entry: str, argument: Declaration) -> Declaration:
         )
     if isinstance(argument, Local):
         size = expressions.written(entry, f"size of {argument.name!r}", argument.size)
+        # A tuple is a fine size of a launch, and no number of elements.
         if isinstance(
             expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple
         ):

@@ -46,11 +46,11 @@ def error(entry: str, words: str) -> RecipeError:
     return RecipeError(f"kcl.Source {entry!r}: {words}")
 
 
-def written(entry: str, what: str, given: Any) -> str:
+def written(entry: str, what: str, sizes: Any) -> str:
     """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
-    if not isinstance(given, (tuple, list)):
-        return _part(entry, what, given)
-    parts = [_part(entry, what, part) for part in given]
+    if not isinstance(sizes, (tuple, list)):
+        return _part(entry, what, sizes)
+    parts = [_part(entry, what, part) for part in sizes]
     for part in parts:
         # Each text must be an expression by itself: together "a), (b" would be another expression.
         if isinstance(parsed(entry, what, part).body, ast.Tuple):
@@ -58,17 +58,18 @@ def written(entry: str, what: str, given: Any) -> str:
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
-def _part(entry: str, what: str, given: Any) -> str:
-    if isinstance(given, str):
-        return given
+def _part(entry: str, what: str, size: Any) -> str:
+    if isinstance(size, str):
+        return size
+    # `index` takes the integers of numpy, and refuses floats.
     try:
-        number = operator.index(given)
+        number = operator.index(size)
     except TypeError:
         number = -1
-    if number < 0 or isinstance(given, bool):
+    if number < 0 or isinstance(size, bool):
         raise error(
             entry,
-            f"{what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these",
+            f"{what} is {size!r}; write a whole number, a text such as 'n', or a tuple of these",
         )
     return str(number)
 
@@ -85,9 +86,9 @@ def check(entry: str, what: str, text: str, names: Names) -> None:
         for node in nodes
         if isinstance(node, ast.Attribute)
     }
-    known = [*names.values, *names.tuples]
-    if not all(_is_allowed(node, heads.get(node, known), names.images) for node in nodes):
-        words = ", ".join([*known, *(f"{name}.width" for name in names.images)])
+    usable = [*names.values, *names.tuples]
+    if not all(_is_allowed(node, heads.get(node, usable), names.images) for node in nodes):
+        words = ", ".join([*usable, *(f"{name}.width" for name in names.images)])
         cure = f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
         raise error(entry, f"{what} is {text!r}{_undeclared(nodes, names)}; {cure}")
 
@@ -106,6 +107,7 @@ def _undeclared(nodes: list[ast.AST], names: Names) -> str:
 
 def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> bool:
     if isinstance(node, ast.Constant):
+        # Not `isinstance`: True is an int too.
         return type(node.value) is int
     if isinstance(node, ast.Name):
         return node.id in names

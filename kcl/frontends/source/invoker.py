@@ -177,7 +177,7 @@ def _kcl_recount(kernels, kernel, entry, count):
 def write(source: Source) -> str:
     """Write the function that a call runs, behind the functions that it uses."""
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
-    given = [
+    names = [
         *(argument.name for argument in source.arguments if not isinstance(argument, Local)),
         *LAUNCH,
     ]
@@ -188,7 +188,7 @@ def write(source: Source) -> str:
     head = [
         "_kcl_kernels",
         "queue",
-        *(f"{name}=None" for name in ("allocator", "wait_for", "out_host", *given)),
+        *(f"{name}=None" for name in ("allocator", "wait_for", "out_host", *names)),
     ]
     body = [
         "if allocator is None:",
@@ -261,9 +261,9 @@ def _checks(argument: Declaration, arrays: list[Array]) -> Iterator[str]:
             axes = shape.elts if isinstance(shape, ast.Tuple) else [shape]
             for axis, size in enumerate(axes):
                 if isinstance(size, ast.Name) and size.id == name:
-                    other, asked = array.name, f"{axis}, {len(axes)}, {str(array.shape)!r}"
+                    other, axis_of_shape = array.name, f"{axis}, {len(axes)}, {str(array.shape)!r}"
                     yield f"if {name} is None and {other} is not None and not isinstance({other}, _kcl_buffers):"
-                    yield f"    {name} = _kcl_axis({other!r}, {other}, {asked})"
+                    yield f"    {name} = _kcl_axis({other!r}, {other}, {axis_of_shape})"
         dtype = dtype_of(argument)
         yield f"{name} = _kcl_number({name!r}, {name}, {str(dtype)!r}, {not dtype.names}, {dtype.kind in 'iu'})"
 
@@ -274,8 +274,9 @@ def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
     mentioned = {
         node.id for node in ast.walk(ast.parse(shape, mode="eval")) if isinstance(node, ast.Name)
     }
-    for other in [one.name for one in arrays[arrays.index(array) :] if one.name in mentioned]:
-        yield f"_kcl_shaped({name!r}, {other!r}, {other})"  # earlier arrays have been made of their buffers
+    # Earlier arrays have been made of their buffers by now: only later ones may have no shape.
+    for other in [later.name for later in arrays[arrays.index(array) :] if later.name in mentioned]:
+        yield f"_kcl_shaped({name!r}, {other!r}, {other})"
     yield f"_kcl_shape = _kcl_tuple({shape})"
     if array.direction == "out":
         yield f"if {name} is None:"
@@ -286,9 +287,9 @@ def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
 def _sizes(source: Source) -> Iterator[str]:
     """Find the sizes of the launch: those of the call, or else the declared ones."""
     follow = [
-        one.name
-        for one in source.arguments
-        if isinstance(one, Local) and "local_size" in str(one.size)
+        argument.name
+        for argument in source.arguments
+        if isinstance(argument, Local) and "local_size" in str(argument.size)
     ]
     yield "if global_size is None:"
     says = "global_size is not declared: give it in the call, global_size=(...)"
@@ -327,15 +328,17 @@ def _launch(source: Source, arrays: list[Array]) -> Iterator[str]:
     sizes = "global_size, local_size, global_offset"
     yield f"_kcl_event = _cl.enqueue_nd_range_kernel(queue, _kcl_knl, {sizes}, wait_for, False, True)"
     outputs = [
-        one for one in source.arguments if isinstance(one, (Array, Image)) and one.direction != "in"
+        argument
+        for argument in source.arguments
+        if isinstance(argument, (Array, Image)) and argument.direction != "in"
     ]
-    changed = [one.name for one in outputs if isinstance(one, Array)]
+    changed = [output.name for output in outputs if isinstance(output, Array)]
     for name in changed:
         yield f"{name}.add_event(_kcl_event)"
     for name in changed:
         yield f"if out_host or _kcl_host_{name} is not None:"
         yield f"    {name} = {name}.get(queue=queue, ary=_kcl_host_{name})"
-    yield f"return _kcl_event, ({''.join(f'{one.name}, ' for one in outputs)})"
+    yield f"return _kcl_event, ({''.join(f'{output.name}, ' for output in outputs)})"
 
 
 def _passed(argument: Declaration) -> str:

@@ -67,20 +67,21 @@ def _misfit(source: Source, parameters: list[str]) -> str:
         return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
-            continue  # the dtype of local memory only sets its size
+            # The dtype of local memory only sets its size.
+            continue
         words = _type_words(parameter, isinstance(argument, Array))
-        dtype, given = _dtype_of_words(words), dtype_of(argument)
-        # bytes of any content
+        dtype, declared_dtype = _dtype_of_words(words), dtype_of(argument)
+        # A pointer to bytes takes any content.
         is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1
         if (
             dtype is not None
             and not is_raw
-            and _differs(given, dtype)
+            and _differs(declared_dtype, dtype)
             and not _may_differ(source, words)
         ):
             place, text = "its parameter in the OpenCL C", " ".join(parameter.split())
-            said = f"argument {argument.name!r} is declared with the dtype {given}, and {place} is {text!r}"
-            return f"{said}; declare it with np.{dtype}"
+            says = f"argument {argument.name!r} is declared with the dtype {declared_dtype}, and {place} is {text!r}"
+            return f"{says}; declare it with np.{dtype}"
     return ""
 
 
@@ -105,7 +106,7 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
         return False
     if declared.itemsize != dtype.itemsize:
         return True
-    # its bits are often kept as integers: few devices calculate with it
+    # The bits of a half are often kept as integers: few devices calculate with it.
     is_half = dtype.itemsize == 2
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 

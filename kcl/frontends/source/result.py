@@ -54,6 +54,7 @@ class SourceUnit(Unit):
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
+        # A hit needs neither module: the invoker stands in the row.
         from kcl.frontends.source import invoker as invokers
         from kcl.frontends.source import parameters
 

@@ -21,11 +21,15 @@ from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 from kcl.inspect.inventory import led_by
 
-_FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
+# The formats of keys: if these differ, other digests say nothing.
+_FORMATS = ("kcl", "format")
 _CODE = ("code ", "class ")
-_CONTENT = frozenset({"record", "source"})  # of keys: the digests of what a listing shows
-_NAMED = 8  # files of a distribution
-_READ = 32  # the number of listings that are read to find the nearest
+# The parts with the digests of what a listing shows: the listing says more.
+_CONTENT = frozenset({"record", "source"})
+# The files of a distribution that are named, at most.
+_NAMED = 8
+# The listings that are read to find the nearest, at most.
+_READ = 32
 # The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
 _VARIANT = (PARAMETER, "argument ", "options", "platform", "device")
 # The parts that change together with the device or the platform.
@@ -73,7 +77,7 @@ FIRST_TIME = Explanation(None, ())
 def explain(
     key: Key,
     texts: Texts,
-    known: Iterable[Candidate],
+    candidates: Iterable[Candidate],
     begun: float = float("inf"),
     others: Callable[[], Iterable[Candidate]] = tuple,
 ) -> Explanation:
@@ -83,22 +87,24 @@ def explain(
     older, `others` gives those of other kernels: recipes that make the same calls share their entries. Entries of the
     same run count last, and not for other build options: a program is often built with several sets of them.
     """
-    known = list(known)
-    found = nearest(key, texts, [one for one in known if one.written < begun])
-    if found is None and texts.listing is not None:
-        found = nearest(key, texts, [one for one in others() if one.written < begun])
-        shared = None if found is None else found.texts().listing
-        found = found if shared is not None and listings.is_akin(shared, texts.listing) else None
-    if found is None:
-        found = nearest(key, texts, known)
-        if found is not None and "options" in _names(
-            [*found.key.diff(key), *listings.beside(found.texts().listing, texts.listing)]
+    candidates = list(candidates)
+    near = nearest(key, texts, [entry for entry in candidates if entry.written < begun])
+    if near is None and texts.listing is not None:
+        # The kernel may have had another name before: its calls tell.
+        near = nearest(key, texts, [entry for entry in others() if entry.written < begun])
+        shared = None if near is None else near.texts().listing
+        near = near if shared is not None and listings.is_akin(shared, texts.listing) else None
+    if near is None:
+        near = nearest(key, texts, candidates)
+        # Within one run other build options are a choice of the program, and no change.
+        if near is not None and "options" in _names(
+            [*near.key.diff(key), *listings.beside(near.texts().listing, texts.listing)]
         ):
-            found = None
-    return FIRST_TIME if found is None else Explanation(found, tuple(changes(found, key, texts)))
+            near = None
+    return FIRST_TIME if near is None else Explanation(near, tuple(changes(near, key, texts)))
 
 
-def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | None:
+def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the entry of the same kind of key that differs least, the youngest among equals.
 
     Variants count first, then the parts that differ. If the missed key has a listing, the nearest entries with
@@ -107,25 +113,31 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
     """
     parts = set(key.parts)
 
-    def far(one: Candidate, other: Listing | None = None) -> tuple[int, int, bool, float]:
-        names = {part.name for part in parts.symmetric_difference(one.key.parts)}
-        variants, distance = 0, max(1, len(names))  # at least the order of the parts differs
+    def far(entry: Candidate, other: Listing | None = None) -> tuple[int, int, bool, float]:
+        names = {part.name for part in parts.symmetric_difference(entry.key.parts)}
+        # Two keys with the same parts are not equal: at least the order of the parts differs.
+        variants, distance = 0, max(1, len(names))
         if other is not None and texts.listing is not None:
             names |= _names(listings.beside(other, texts.listing))
             variants += listings.is_elsewhere(other, texts.listing)
             distance += listings.distance(other, texts.listing)
         variants += sum(name.startswith(_VARIANT) for name in names)
-        return variants, distance, "function" not in one.metadata, -one.written
+        return variants, distance, "function" not in entry.metadata, -entry.written
 
     own = led_by(key)
     near = sorted(
-        (one for one in known if one.key.digest not in own and _kind(one.key) == _kind(key)),
+        (
+            entry
+            for entry in candidates
+            if entry.key.digest not in own and _kind(entry.key) == _kind(key)
+        ),
         key=far,
     )
+    # A listing is read from its file, so only those of the nearest keys are.
     recorded = [
-        (one, other)
-        for one in near[:_READ]
-        if texts.listing is not None and (other := one.texts().listing) is not None
+        (entry, other)
+        for entry in near[:_READ]
+        if texts.listing is not None and (other := entry.texts().listing) is not None
     ]
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
@@ -136,9 +148,9 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
     of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing.
     """
-    formats = [one for one in earlier.key.diff(key) if one.name in _FORMATS]
+    formats = [part for part in earlier.key.diff(key) if part.name in _FORMATS]
     if formats:
-        return [Change(one.name, sentence(one)) for one in formats]
+        return [Change(part.name, sentence(part)) for part in formats]
     before = earlier.texts()
     diffs = {
         name: tuple(listings.of_code(old, text))
@@ -149,9 +161,9 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     if before.listing is not None and texts.listing is not None:
         calls = listings.differences(before.listing, texts.listing)
     differences = [
-        one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT
+        part for part in earlier.key.diff(key) if not (calls or facts) or part.name not in _CONTENT
     ]
-    differences += [one for one in facts if one.name not in _names(differences)]
+    differences += [fact for fact in facts if fact.name not in _names(differences)]
     differences = _without_echoes(differences, diffs)
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
@@ -159,30 +171,31 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         binary=_kind(key) == "program",
         line=lambda name: _line(name, before, texts),
     )
-    differences.sort(key=lambda one: one.name != about.recipe)
+    # The recipe's own code comes first: False sorts before True.
+    differences.sort(key=lambda part: part.name != about.recipe)
     code = [
         Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diff)
         for name, diff in diffs.items()
         if calls and name not in _names(differences)
     ]
-    said = [
-        Change(one.name, sentence(one, about), diffs.get(one.name) or _files(one))
-        for one in differences
+    parts = [
+        Change(part.name, sentence(part, about), diffs.get(part.name) or _files(part))
+        for part in differences
     ]
-    return [*calls, *code, *(one for one in said if one.sentence)]
+    return [*calls, *code, *(part for part in parts if part.sentence)]
 
 
 def _files(difference: Difference) -> tuple[str, ...]:
     """Name the files that differ between two texts of a distribution; none if this machine never read one of them."""
     tables = [files.contents((side or "").rpartition(" ")[2]) for side in difference[1:]]
-    one, other = tables if difference.name.startswith("distribution ") else ({}, {})
-    changed = [name for name in sorted({**one, **other}) if one.get(name) != other.get(name)]
+    ours, theirs = tables if difference.name.startswith("distribution ") else ({}, {})
+    changed = [name for name in sorted({**ours, **theirs}) if ours.get(name) != theirs.get(name)]
     more = [f"... {len(changed) - _NAMED} more files"] if len(changed) > _NAMED else []
-    return (*changed[:_NAMED], *more) if one and other else ()
+    return (*changed[:_NAMED], *more) if ours and theirs else ()
 
 
 def _names(differences: Iterable[Difference]) -> set[str]:
-    return {one.name for one in differences}
+    return {part.name for part in differences}
 
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
@@ -213,10 +226,10 @@ def _kind(key: Key) -> str:
 
 def _line(name: str, before: Texts, texts: Texts) -> int:
     origin = texts.origins.get(name)
-    one, other = before.sources.get(name), texts.sources.get(name)
-    if origin is None or not origin.line or one is None or other is None or one == other:
+    earlier, later = before.sources.get(name), texts.sources.get(name)
+    if origin is None or not origin.line or earlier is None or later is None or earlier == later:
         return 0
-    return origin.line + alike(one.splitlines(), other.splitlines())
+    return origin.line + alike(earlier.splitlines(), later.splitlines())
 
 
 def _without_echoes(differences: list[Difference], diffs: Container[str]) -> list[Difference]:
@@ -226,9 +239,9 @@ def _without_echoes(differences: list[Difference], diffs: Container[str]) -> lis
     """
     names = _names(differences)
     if names & {"platform", "device"}:
-        differences = [one for one in differences if one.name not in _FOLLOWING]
+        differences = [part for part in differences if part.name not in _FOLLOWING]
     return [
-        one
-        for one in differences
-        if not ("python" in names and one.name.startswith(_CODE)) or one.name in diffs
+        part
+        for part in differences
+        if not ("python" in names and part.name.startswith(_CODE)) or part.name in diffs
     ]

@@ -30,14 +30,19 @@ from kcl.frontends.loopy.table import CONSTRUCTORS
 PART = "record.json"
 
 _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
-# behind the text of an object: the things to which it leads
+# Behind the text of an object stands the digest of the things to which it leads.
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")
-_SHORT = 60  # characters: two shorter texts are shown whole
-_SHOWN = 8  # lines of a diff
-_WIDTH = 110  # of a line
-_BEFORE = 40  # characters of a long line before the first that differs
-_COMPARED = 400  # lines or calls
-_MOST = 20  # the number of calls that are listed one by one
+# Two texts with fewer characters are shown whole.
+_SHORT = 60
+# The lines of a diff, at most, and their width.
+_SHOWN = 8
+_WIDTH = 110
+# The characters of a long line that stay before the first that differs.
+_BEFORE = 40
+# In more lines or calls than these, frequent ones are no landmarks: the comparison would take too long.
+_COMPARED = 400
+# The calls that are listed one by one, at most.
+_MOST = 20
 
 
 class Change(NamedTuple):
@@ -91,6 +96,7 @@ def read(part: bytes | None) -> Listing | None:
 
 def of(record: Mapping[str, Any]) -> Listing:
     """Return the listing of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
+    # `before` is the index of the call that `it` stands for: the last one that is no constructor.
     calls, names, before = list[Call](), list[str](), -1
     beside = {str(name): str(text) for name, text in record.get("beside", ())}
     contents = Counter(beside.items())
@@ -98,12 +104,12 @@ def of(record: Mapping[str, Any]) -> Listing:
         arguments = tuple(
             (str(name), _referring(str(text), names, before)) for name, text in call["arguments"]
         )
-        given = dict(arguments)
+        by_name = dict(arguments)
         if call["function"] == "kcl.Source":
-            beside["options"] = " ".join(ast.literal_eval(given.get("build_options", "()")))
+            beside["options"] = " ".join(ast.literal_eval(by_name.get("build_options", "()")))
         name = str(call["function"])
         if name in CONSTRUCTORS:
-            name += f" {shortened(given['name'], WIDTH)}" if "name" in given else ""
+            name += f" {shortened(by_name['name'], WIDTH)}" if "name" in by_name else ""
         else:
             before = number - 1
         by_position = int(call.get("positional", 0))
@@ -131,6 +137,7 @@ def _referring(text: str, names: Sequence[str], before: int) -> str:
     """Name the calls to which an argument refers, that of index `before` as `it`; quoted text refers to none."""
 
     def named(match: re.Match[str]) -> str:
+        # Quoted text matches without a number, and stays. So does a number beyond the calls before.
         index = int(match[1]) - 1 if match[1] else len(names)
         return match[0] if index >= len(names) else "it" if index == before else names[index]
 
@@ -158,11 +165,11 @@ def beside(before: Listing | None, after: Listing | None) -> list[Difference]:
     """Return the differences beside the calls, by name; none if one of two entries has no listing."""
     if before is None or after is None:
         return []
-    one, other = before.beside, after.beside
+    ours, theirs = before.beside, after.beside
     return [
-        Difference(name, one.get(name), other.get(name))
-        for name in {**one, **other}
-        if one.get(name) != other.get(name)
+        Difference(name, ours.get(name), theirs.get(name))
+        for name in {**ours, **theirs}
+        if ours.get(name) != theirs.get(name)
     ]
 
 
@@ -175,28 +182,29 @@ def differences(before: Listing, after: Listing) -> list[Change]:
 
     The numbers and the places are those of the later record; a call that is gone keeps its earlier number.
     """
-    found: list[Change] = []
+    # Two listings of lines are compared. Matching the graphs of calls took 550 lines, and named no cause alone.
+    changes: list[Change] = []
     for gone, added in _exchanged(
-        [one.line for one in before.calls], [one.line for one in after.calls]
+        [call.line for call in before.calls], [call.line for call in after.calls]
     ):
         ours, theirs = before.calls[gone], after.calls[added]
-        apart = [*_exchanged([one.name for one in ours], [one.name for one in theirs])]
+        apart = [*_exchanged([call.name for call in ours], [call.name for call in theirs])]
         old = new = 0
         for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
             pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
-            found += filter(None, [_changed(before, after, *pair) for pair in pairs])
-            found += [
-                Change(f"call {one.number}", f"call {one.number}, {one.name} is gone")
-                for one in ours[lost]
+            changes += filter(None, [_changed(before, after, *pair) for pair in pairs])
+            changes += [
+                Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
+                for call in ours[lost]
             ]
-            found += [_of_call(one, " inserted") for one in theirs[more]]
+            changes += [_of_call(call, " inserted") for call in theirs[more]]
             old, new = lost.stop, more.stop
     rest = (
-        [Change("record", f"and {len(found) - _MOST} more calls differ")]
-        if len(found) > _MOST
+        [Change("record", f"and {len(changes) - _MOST} more calls differ")]
+        if len(changes) > _MOST
         else []
     )
-    return [*found[:_MOST], *rest]
+    return [*changes[:_MOST], *rest]
 
 
 def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
@@ -209,13 +217,13 @@ def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
     )
 
 
-def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change | None:
+def _changed(before: Listing, after: Listing, earlier: Call, later: Call) -> Change | None:
     """Compare the arguments of two calls of one function; None if they differ as another Python makes them do."""
     words, diff = list[str](), list[str]()
-    labels = _labels(one, other), _labels(other, one)
+    labels = _labels(earlier, later), _labels(later, earlier)
     ours, theirs = (
         by_occurrence(zip(names, (text for _name, text in call.arguments), strict=True))
-        for names, call in zip(labels, (one, other), strict=True)
+        for names, call in zip(labels, (earlier, later), strict=True)
     )
     for place in {**ours, **theirs}:
         old, new = ours.get(place), theirs.get(place)
@@ -228,77 +236,84 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change 
                 f"{label} added" + (f": {shortened(value(shown), WIDTH)}" if telling(shown) else "")
             )
         elif old != new:
-            said, lines = _argument(before, after, old, new)
-            words += [f"{label}{text}" for text in said]
+            sentences, lines = _argument(before, after, old, new)
+            words += [f"{label}{text}" for text in sentences]
             diff += lines
     if not words and not _is_other_python(before, after):
         words = ["arguments passed in another way"]
-    return _of_call(other, f": {', '.join(words)}", diff) if words else None
+    return _of_call(later, f": {', '.join(words)}", diff) if words else None
 
 
 def _labels(call: Call, other: Call) -> list[str]:
     """Name the arguments of a call; without loopy the names of its parameters are unknown, so they have numbers."""
     names = [name for name, _text in call.arguments]
-    known = ["" if name in names else name for name, _text in other.arguments]
+    labels = ["" if name in names else name for name, _text in other.arguments]
     return [
-        known[i] or name if name.isdigit() and i < len(known) else name
+        labels[i] or name if name.isdigit() and i < len(labels) else name
         for i, name in enumerate(names)
     ]
 
 
 def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list[str], list[str]]:
     """Say how an argument differs: the words behind its name, and the lines of a diff."""
-    led = [f": {said}" for said in _led(before, after, old, new)]
+    led = [f": {text}" for text in _led(before, after, old, new)]
     shown = _in_notation(before, old), _in_notation(after, new)
-    one, other = (
+    earlier, later = (
         _REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new))
     )
-    if one == other:
+    if earlier == later:
         return led if led or _is_other_python(before, after) else [" changed"], []
     ours, theirs = (
-        (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
+        (_elements(earlier), _elements(later))
+        if len(earlier) + len(later) > _SHORT
+        else (None, None)
     )
     if ours is not None and theirs is not None:
         lines = _changed_lines(ours, theirs, 0)
         return [" changed" if lines else ": the same lines, written in another way", *led], lines
-    if not (telling(one) and telling(other)):
+    if not (telling(earlier) and telling(later)):
         return [" changed", *led], []
-    short = [shortened(value(text), WIDTH) for text in (one, other)]
+    short = [shortened(value(text), WIDTH) for text in (earlier, later)]
     return [
-        f" {' -> '.join(short) if short[0] != short[1] else arrow(value(one), value(other))}",
+        f" {' -> '.join(short) if short[0] != short[1] else arrow(value(earlier), value(later))}",
         *led,
     ], []
 
 
 def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     """Say how the objects of an argument differ in the things they lead to; leave out the facts beside the calls."""
-    told = {one.name for one in beside(before, after)}
+    told = {fact.name for fact in beside(before, after)}
     ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
+    # Two texts with other numbers of objects have no pairs: their difference is in the texts.
     pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
-    known = [(before.reached.get(one), after.reached.get(two)) for one, two in pairs]
-    found = [
+    targets = [(before.reached.get(earlier), after.reached.get(later)) for earlier, later in pairs]
+    changed = [
         part
-        for one, two in known
-        if one and two
-        for part in _apart(one, two)
+        for earlier, later in targets
+        if earlier and later
+        for part in _apart(earlier, later)
         if part.name not in told and not part.name.startswith(PLACE)
     ]
     if "python" in told:
-        found = [one for one in found if telling(one.before) and telling(one.after)]
-    places = {part.name: part.value for _one, two in known if two for part in two.parts}
+        # Another Python compiles code to other digests, which are no change of the program.
+        changed = [part for part in changed if telling(part.before) and telling(part.after)]
+    places = {part.name: part.value for _one, later in targets if later for part in later.parts}
     return [
-        said + (f" (made at {place})" if place else "")
-        for one in found
-        if (said := sentence(one))
-        for place in [places.get(f"{PLACE}{one.name}{one.after}")]
+        words + (f" (made at {place})" if place else "")
+        for part in changed
+        if (words := sentence(part))
+        for place in [places.get(f"{PLACE}{part.name}{part.after}")]
     ]
 
 
 def _apart(before: Key, after: Key) -> list[Difference]:
     """List the differences between what only one of two keys has: a part more moves no other part."""
     both = {*before.parts} & {*after.parts}
-    one, other = [Key([part for part in key.parts if part not in both]) for key in (before, after)]
-    return one.diff(other) or before.diff(after)
+    earlier, later = [
+        Key([part for part in key.parts if part not in both]) for key in (before, after)
+    ]
+    # Keys with the same parts in another order differ in their order alone.
+    return earlier.diff(later) or before.diff(after)
 
 
 def _in_notation(listing: Listing, text: str) -> str:
@@ -311,20 +326,20 @@ def _in_notation(listing: Listing, text: str) -> str:
 def _elements(text: str) -> list[str] | None:
     """Return the elements of an argument that is a text of several lines or a list of texts; None for another one."""
     try:
-        found = ast.literal_eval(text)
+        literal = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    if isinstance(found, str):
-        return [line.rstrip() for line in textwrap.dedent(found).splitlines() if line.strip()]
-    if isinstance(found, (list, tuple)) and any(isinstance(one, str) for one in found):
-        return [one if isinstance(one, str) else repr(one) for one in found]
+    if isinstance(literal, str):
+        return [line.rstrip() for line in textwrap.dedent(literal).splitlines() if line.strip()]
+    if isinstance(literal, (list, tuple)) and any(isinstance(element, str) for element in literal):
+        return [element if isinstance(element, str) else repr(element) for element in literal]
     return None
 
 
 def of_code(before: str, after: str) -> list[str]:
     """Return the first changed lines of a text, each behind "-", "+" or a blank, with one line around them."""
-    one, other = (textwrap.dedent(text).splitlines() for text in (before, after))
-    return _changed_lines(one, other, 1)
+    earlier, later = (textwrap.dedent(text).splitlines() for text in (before, after))
+    return _changed_lines(earlier, later, 1)
 
 
 def _changed_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
@@ -343,16 +358,17 @@ def _changed_lines(before: Sequence[str], after: Sequence[str], around: int) -> 
 
 def _parted(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Cut off the common beginning of long lines, else their difference is cut off."""
-    one, other = list(ours), list(theirs)
+    earlier, later = list(ours), list(theirs)
     for place, pair in enumerate(zip(ours, theirs, strict=False)):
         start = alike(*pair) - _BEFORE
         if max(map(len, pair)) > _WIDTH < start + 2 * _BEFORE:
-            one[place], other[place] = (f"...{line[start:]}" for line in pair)
-    return one, other
+            earlier[place], later[place] = (f"...{line[start:]}" for line in pair)
+    return earlier, later
 
 
 def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
     """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
+    # Only a comparison needs difflib: an import at the head would be paid by each listing that is just read.
     import difflib
 
     for tag, i, j, k, m in difflib.SequenceMatcher(

@@ -28,9 +28,11 @@ from kcl.inspect.inventory import ListedEntry
 from kcl.programs.driver import BEING_COMPLETED, OpenJobs
 
 _BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
-_PENDING = "pending"  # in the metadata of an entry that a helper still writes
+# Stands in the metadata of an entry that a helper still writes.
+_PENDING = "pending"
 _NEVER = float("inf")
-_SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
+# The seconds between the entry and the event of one look-up, at most.
+_SLOW = 60.0
 
 
 class Miss(NamedTuple):
@@ -79,7 +81,7 @@ class Shelf:
         self.made = made
         self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
         self._read: dict[str, Texts] = {}
-        self._by_digest = {one.digest: one for one in self.entries}
+        self._by_digest = {entry.digest: entry for entry in self.entries}
         open_jobs = pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
             listed = ListedEntry(
@@ -103,12 +105,12 @@ class Shelf:
         moment: float,
         begun: float,
         program: str = "",
-        asked: Callable[[], Iterable[str]] = tuple,
+        kernels_of_run: Callable[[], Iterable[str]] = tuple,
     ) -> Explanation:
         """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
-        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `asked` returns the
-        kernels of the same run: none of these names is an old name of the kernel.
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `kernels_of_run` names
+        the kernels of the same run: none of these names is an old name of the kernel.
         """
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
@@ -118,46 +120,50 @@ class Shelf:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
             return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
 
-        def known(is_of_kernel: bool) -> list[ListedEntry]:
+        def earlier(is_of_kernel: bool) -> list[ListedEntry]:
             return [
-                one
-                for one in self.entries
-                if (one.kernel == kernel) == is_of_kernel
-                and one.digest != key.digest
-                and self._written(one) < moment
+                entry
+                for entry in self.entries
+                if (entry.kernel == kernel) == is_of_kernel
+                and entry.digest != key.digest
+                and self._written(entry) < moment
             ]
 
         # A program has one entry, under the kernel that asked first.
         for is_of_kernel in (True, False) if program else ():
-            paired = [one for one in known(is_of_kernel) if one.program == program]
+            paired = [entry for entry in earlier(is_of_kernel) if entry.program == program]
             if paired:
                 return compared(key, texts, map(self._candidate, paired), begun)
         return compared(
             key,
             texts,
-            map(self._candidate, known(True)),
+            map(self._candidate, earlier(True)),
             begun,
-            lambda: [self._candidate(one) for one in known(False) if one.kernel not in asked()],
+            lambda: [
+                self._candidate(entry)
+                for entry in earlier(False)
+                if entry.kernel not in kernels_of_run()
+            ],
         )
 
     def entry_of(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
         return self._by_digest.get(key.digest)
 
-    def _written(self, one: ListedEntry) -> float:
+    def _written(self, entry: ListedEntry) -> float:
         """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
-        moment = self.made.get(one.digest, _NEVER)
-        return moment if moment < one.built + _SLOW else one.built
+        moment = self.made.get(entry.digest, _NEVER)
+        return moment if moment < entry.built + _SLOW else entry.built
 
-    def _candidate(self, one: ListedEntry) -> Candidate:
-        return Candidate(one.key, self._written(one), one.metadata, lambda: self.texts(one))
+    def _candidate(self, entry: ListedEntry) -> Candidate:
+        return Candidate(entry.key, self._written(entry), entry.metadata, lambda: self.texts(entry))
 
-    def texts(self, one: ListedEntry) -> Texts:
+    def texts(self, listed: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
-        if one.address not in self._read:
-            entry = inventory.read(one, [], with_texts=True)
-            self._read[one.address] = Texts() if entry is None else texts_in(entry.parts)
-        return self._read[one.address]
+        if listed.address not in self._read:
+            entry = inventory.read(listed, [], with_texts=True)
+            self._read[listed.address] = Texts() if entry is None else texts_in(entry.parts)
+        return self._read[listed.address]
 
 
 def pending() -> OpenJobs:
@@ -171,60 +177,61 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
-    # run, kernel, its program -> that of the nearest row
+    # The program of the nearest row, by the run, the kernel and its own program.
     partners: dict[tuple[str, str, str], str] = {}
-    explained, asked = [], functools.cache(journal.asked)
-    for one, times in _grouped(missed):
+    explained, kernels_of_run = [], functools.cache(journal.asked)
+    for look, times in _grouped(missed):
         explanation, own = None, None
-        if one.outcome == "miss" and one.key is not None and one.reason != BEING_COMPLETED:
-            shelf = shelf_of(one.layer)
-            own = shelf.entry_of(one.key)
-            texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
-            pair = one.process, one.kernel, own.program if own else ""
-            program = partners.get(pair, "") if one.layer == settings.BINARY else ""
+        if look.outcome == "miss" and look.key is not None and look.reason != BEING_COMPLETED:
+            shelf = shelf_of(look.layer)
+            own = shelf.entry_of(look.key)
+            texts = texts_in(look.texts) if look.texts or own is None else shelf.texts(own)
+            pair = look.process, look.kernel, own.program if own else ""
+            program = partners.get(pair, "") if look.layer == settings.BINARY else ""
             explanation = shelf.explain(
-                one.kernel,
-                one.key,
+                look.kernel,
+                look.key,
                 texts,
-                one.time,
-                begun[one.process],
+                look.time,
+                begun[look.process],
                 program,
-                functools.partial(asked, one.process),
+                functools.partial(kernels_of_run, look.process),
             )
-            if one.layer == settings.GENERATOR and explanation.nearest is not None:
+            if look.layer == settings.GENERATOR and explanation.nearest is not None:
                 nearest = shelf.entry_of(explanation.nearest.key)
                 partners[pair] = nearest.program if nearest else ""
-        explained.append((one, times, explanation, own))
-    told = variants.parameters(own for *_, own in explained if own)
+        explained.append((look, times, explanation, own))
+    variant_of = variants.parameters(own for *_, own in explained if own)
     return [
-        _miss(one, times, explanation, told.get(own.program if own else "", {}))
-        for one, times, explanation, own in explained
+        _miss(look, times, explanation, variant_of.get(own.program if own else "", {}))
+        for look, times, explanation, own in explained
     ]
 
 
 def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
     alike: dict[tuple[str, ...], list[JournalMiss]] = {}
-    for one in missed:  # with the same process, layer, kernel, outcome, reason and key
-        same = *one[1:6], one.key.digest if one.key else ""
-        alike.setdefault(same, []).append(one)
+    for miss in missed:
+        # Process, layer, kernel, outcome and reason, and then the key.
+        same = *miss[1:6], miss.key.digest if miss.key else ""
+        alike.setdefault(same, []).append(miss)
     return [(group[0], len(group)) for group in alike.values()]
 
 
 def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
     made, begun = dict[str, float](), dict[str, float]()
-    for one in history:
-        begun.setdefault(one.process, one.time)
-        # the row, and its base row
-        for digest in inventory.led_by(one.key) if one.key is not None else ():
-            made.setdefault(digest, one.time)
+    for miss in history:
+        begun.setdefault(miss.process, miss.time)
+        # A miss makes the row, and its base row.
+        for digest in inventory.led_by(miss.key) if miss.key is not None else ():
+            made.setdefault(digest, miss.time)
     return made, begun
 
 
-def _noted(one: JournalMiss) -> Mapping[str, str]:
+def _noted(miss: JournalMiss) -> Mapping[str, str]:
     """Return the parameters that the process of a miss left in the journal; empty for a recipe without any."""
-    return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
+    return {name: shortened(text, WIDTH) for name, text in (miss.parameters or {}).items()}
 
 
 def _miss(
@@ -264,21 +271,21 @@ def in_words(explanation: Explanation) -> list[str]:
     return lines or ["first time seen"]
 
 
-def lines(found: Iterable[Miss]) -> list[str]:
+def lines(looks: Iterable[Miss]) -> list[str]:
     """Write look-ups and their explanations as lines for the user.
 
     The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
     explanation below them once. Equal lines of ranks are one line.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], Counter[str]] = {}
-    for one in found:
-        title, *words = one.words
-        alike.setdefault((one.layer, one.outcome, tuple(words)), Counter()).update([title])
-    said: list[str] = []
+    for look in looks:
+        title, *words = look.words
+        alike.setdefault((look.layer, look.outcome, tuple(words)), Counter()).update([title])
+    texts: list[str] = []
     for (_layer, _outcome, explanation), titles in alike.items():
-        said += [title + (f" x{count}" if count > 1 else "") for title, count in titles.items()]
-        said += explanation
-    return said
+        texts += [title + (f" x{count}" if count > 1 else "") for title, count in titles.items()]
+        texts += explanation
+    return texts
 
 
 def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) -> list[Miss]:
@@ -298,9 +305,9 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
     """
     history = journal.last_misses()
-    asked = chosen(history, kernel, every)
+    missed = chosen(history, kernel, every)
     return NotebookTable(
-        told(asked[-limit:] if limit > 0 else asked, history), "misses", "driver", "words"
+        told(missed[-limit:] if limit > 0 else missed, history), "misses", "driver", "words"
     )
 
 
@@ -309,7 +316,10 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
 
     A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.
     """
-    asked = [
-        one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))
+    missed = [
+        miss
+        for miss in history
+        if kernel in (None, miss.kernel, of_kernel(miss.kernel, _noted(miss)))
     ]
-    return asked if every else [one for one in asked if one.process == asked[-1].process]
+    # The oldest stands first, so the last one names the last run.
+    return missed if every else [miss for miss in missed if miss.process == missed[-1].process]

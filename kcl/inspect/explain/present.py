@@ -17,30 +17,30 @@ from kcl.programs.stage import Build, BuildRequest
 
 
 def lines(
-    kernel: str, generate: Generate, given: CallValues, build: Callable[[], Build]
+    kernel: str, generate: Generate, call: CallValues, build: Callable[[], Build]
 ) -> list[str]:
     """Say which entry each layer holds for a kernel; `build`, called after a hit, returns the stage of its context."""
-    look = find(generate, given)
-    found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
+    look = find(generate, call)
+    sentences = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
         texts = texts_in(miss.texts(generate.evidence()))
-        found += _missed(settings.GENERATOR, kernel, look.key, texts)
+        sentences += _missed(settings.GENERATOR, kernel, look.key, texts)
     if look.value is None:
-        found.append(
+        sentences.append(
             _sentence(
                 layers.binary(),
                 "not looked up",
                 "its key needs the source, which the generator layer does not hold",
             )
         )
-        return found
+        return sentences
     stage, wanted = build(), BuildRequest(look.value.code.text)
     look = find(stage, wanted)
-    found.append(_sentence(layers.binary(), look.outcome, look.reason))
+    sentences.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
         key = stage.slots(wanted.text)[0].key
-        found += _missed(settings.BINARY, kernel, key, Texts({"source": wanted.text.source}))
-    return found
+        sentences += _missed(settings.BINARY, kernel, key, Texts({"source": wanted.text.source}))
+    return sentences
 
 
 def _sentence(layer: Layer, outcome: str, reason: str) -> str:
@@ -49,6 +49,7 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
     """Say how the key differs from that of the nearest entry now."""
+    # The file of an entry has whole seconds: a second more takes in what was stored just now.
     now = time.time() + 1.0
     return [
         f"    {line}"

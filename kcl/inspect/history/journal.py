@@ -22,9 +22,11 @@ from kcl.foreign.late_switches import LateSwitch
 from kcl.inspect.history import records
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
 
-KEPT, ROOM = 384, 4 << 20  # records, and their bytes
+# The records that stay, and the bytes that they take, at most.
+KEPT, ROOM = 384, 4 << 20
 _LATE = 64
-AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
+# Seconds for which a late switch is reported.
+AGE = 7 * 86400.0
 
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
@@ -98,10 +100,10 @@ def trim() -> None:
     """Remove the oldest records beyond a number and a size. Raises nothing."""
     with suppress(*FAULTS):
         store, room = records.store(), ROOM
-        found = [
+        records_by_age = [
             (item.stat().st_mtime, item.stat().st_size, place) for place, item in store.items()
         ]
-        for number, (_moment, size, place) in enumerate(sorted(found, reverse=True)):
+        for number, (_moment, size, place) in enumerate(sorted(records_by_age, reverse=True)):
             room -= size
             if number >= KEPT or room < 0:
                 store.delete(place)
@@ -110,9 +112,9 @@ def trim() -> None:
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
     return merged(
-        {(time.strftime("%Y-%m-%d", time.localtime(one["ended"])), *place): row}
-        for one in _read()
-        for place, row in _tallies(one).items()
+        {(time.strftime("%Y-%m-%d", time.localtime(record["ended"])), *place): row}
+        for record in _read()
+        for place, row in _tallies(record).items()
     )
 
 
@@ -139,7 +141,7 @@ def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
     return sorted(
-        (missed for record in _known() for missed in _missed(record)),
+        (missed for record in _with_this() for missed in _missed(record)),
         key=lambda missed: missed.time,
     )
 
@@ -156,35 +158,35 @@ def last_run(driver: str | None = None) -> list[RunRecord]:
     `driver` is a short name or a path.
     """
     run: list[RunRecord] = []
-    asked = {driver, os.path.abspath(driver or "")}
-    for one in sorted(map(_ran, _read()), key=lambda one: -one.ended):
-        if not run and (driver is None or {one.driver, one.program} & asked):
-            run, begin = [one], one.began
-        elif run and one.program == run[0].program and one.ended >= begin:
-            run.append(one)
-            begin = min(begin, one.began)
+    names = {driver, os.path.abspath(driver or "")}
+    for process in sorted(map(_ran, _read()), key=lambda process: -process.ended):
+        if not run and (driver is None or {process.driver, process.program} & names):
+            run, begin = [process], process.began
+        elif run and process.program == run[0].program and process.ended >= begin:
+            run.append(process)
+            begin = min(begin, process.began)
     return run
 
 
 def asked(process: str) -> set[str]:
     """Return the kernels that a process asked for, or another process of its driver that was alive at the same time."""
-    found = _known()
+    records_now = _with_this()
     return {
         kernel
-        for own in [one for one in found if one["name"] == process]
-        for one in found
-        if one["program"] == own["program"]
-        if one["ended"] >= own["began"] and one["began"] <= own["ended"]
-        for _layer, kernel, *_ in one["tallies"]
+        for own in [record for record in records_now if record["name"] == process]
+        for record in records_now
+        if record["program"] == own["program"]
+        if record["ended"] >= own["began"] and record["began"] <= own["ended"]
+        for _layer, kernel, *_ in record["tallies"]
     }
 
 
 def late() -> list[Note]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
     notes = [
-        Note(one[0], record["driver"], record["program"], LateSwitch(*one[1:]))
+        Note(switch[0], record["driver"], record["program"], LateSwitch(*switch[1:]))
         for record in _read()
-        for one in record["late"]
+        for switch in record["late"]
     ]
     newest = {note[1:]: note for note in sorted(notes) if note.time > time.time() - AGE}
     return sorted(newest.values(), reverse=True)[:_LATE]
@@ -216,12 +218,12 @@ def _tallies(record: Record) -> Tallies:
 
 def _missed(record: Record) -> Iterator[JournalMiss]:
     parts = [Part(*part) for part in record["parts"]]
-    for moment, *said, indices, texts, seconds, parameters in record["missed"]:
+    for moment, *fields, indices, texts, seconds, parameters in record["missed"]:
         yield JournalMiss._make(
             [
                 moment,
                 record["name"],
-                *said,
+                *fields,
                 None if indices is None else Key(parts[index] for index in indices),
                 record["driver"],
                 record["pid"],
@@ -233,21 +235,21 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
 
 
 def _ran(record: Record) -> RunRecord:
-    asked = {
+    consumers = {
         digest: events.Consumer(kernel, tuple(parameters))
         for digest, (kernel, parameters) in record["asked"].items()
     }
     return RunRecord._make(
         [
             *(record[name] for name in RunRecord._fields[:7]),
-            asked,
+            consumers,
             _tallies(record),
             record["uses"],
         ]
     )
 
 
-def _known() -> list[Record]:
+def _with_this() -> list[Record]:
     """Return the readable records, with that of this process as it is now."""
     own = records.of_this_process()
     return [*(record for record in _read() if record["name"] != own["name"]), own]
@@ -255,16 +257,18 @@ def _known() -> list[Record]:
 
 def _read() -> list[Record]:
     """Return the readable records. Raises nothing."""
-    found: list[Record] = []
+    # Each process has a record of its own: folding them into one took a lock and 140 lines.
+    readable: list[Record] = []
     with suppress(*FAULTS):
         store = records.store()
         for place in store.scan():
             try:
                 blob = store.get(place) or b""
-                # else of another kcl, or being removed
+                # Other bytes are of another kcl, or of a record that is being removed.
                 if blob.startswith(b'{"format":%d,' % FORMAT):
-                    found.append(json.loads(blob))
-                    found[-1].setdefault("program", found[-1]["driver"])
+                    readable.append(json.loads(blob))
+                    # Without a path the short name stands for it.
+                    readable[-1].setdefault("program", readable[-1]["driver"])
             except FAULTS as error:
                 events.logger().info("%s counts for nothing: %r", place, error)
-    return found
+    return readable

@@ -31,9 +31,11 @@ from kcl.errors import CacheFault
 
 FORMAT = 3
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
-OUTCOMES = COUNTERS[:4]  # the counters of look-ups
-DIGITS = 32  # of a digest that stands for an entry in statistics
-# records, and bytes of one: above these a writer asks for the oldest to be removed
+# The counters of look-ups.
+OUTCOMES = COUNTERS[:4]
+# The digits of a digest that stand for an entry in statistics.
+DIGITS = 32
+# Records, and bytes of one: above these a writer asks for the oldest to be removed.
 MANY, LARGE = 512, 1 << 16
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
@@ -98,9 +100,10 @@ def _written(record: Record) -> bool:
 
 def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> Record:
     """Return the record of this process so far."""
-    found, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
-    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
-    began += [noted.time - noted.event.seconds for noted in found.noted]
+    collected, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
+    # The run began with its first look-up: events note the end of one, and how long it took.
+    began = [last - seconds for _count, last, seconds, _saved in collected.uses.values()]
+    began += [noted.time - noted.event.seconds for noted in collected.noted]
     return {
         "format": FORMAT,
         "name": run().name,
@@ -110,13 +113,13 @@ def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]]
         "began": min(began, default=now),
         "ended": now,
         "remarks": list(remarks),
-        "asked": {digest[:DIGITS]: by for digest, by in found.asked.items()},
+        "asked": {digest[:DIGITS]: by for digest, by in collected.asked.items()},
         "tallies": [
-            [*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()
+            [*place, *(row[name] for name in COUNTERS)] for place, row in collected.tallies.items()
         ],
-        "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
-        "missed": [_missed(noted, parts) for noted in found.noted],
-        "late": [[now, *one] for one in late],
+        "uses": {digest[:DIGITS]: used for digest, used in collected.uses.items()},
+        "missed": [_missed(noted, parts) for noted in collected.noted],
+        "late": [[now, *switch] for switch in late],
         "parts": list(parts),
     }
 
@@ -142,10 +145,10 @@ def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[A
     ]
 
 
-def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
+def merged(tables: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
     """Add up the counters under the same name; the arguments stay unchanged."""
     total: dict[Any, Counters] = {}
-    for rows in found:
+    for rows in tables:
         for place, row in rows.items():
             sums = total.setdefault(place, dict.fromkeys(COUNTERS, 0))
             for name in COUNTERS:

@@ -6,6 +6,7 @@ Any interpreter may read this module: it is plain, and reports nothing if it can
 import os
 import sys
 
+# Without this folder the hidden `sitecustomize` is the one that Python finds.
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if path != _here]
 if os.environ.get("KCL_RUN") == sys.implementation.cache_tag + " " + sys.prefix:
@@ -14,7 +15,8 @@ if os.environ.get("KCL_RUN") == sys.implementation.cache_tag + " " + sys.prefix:
 
         kcl.install()
     except Exception:
-        pass  # this child runs without kcl
+        # This child runs without kcl.
+        pass
 # Python goes on where no other module exists, and reports a fault of that module.
 del sys.modules["sitecustomize"]
 __import__("sitecustomize")

@@ -19,12 +19,13 @@ from typing import Any
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.plain import SIMPLE
 
-HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
+# The flag of a type that a class statement made, or that behaves like one.
+HEAP = 1 << 9
 
-# the classes of the methods in a class
+# The classes of the methods in a class.
 CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-# names that a class body or the interpreter stores and that do not change how instances behave
+# The names that a class body or the interpreter stores and that do not change how instances behave.
 NOT_IN_CLASS = frozenset(
     (
         *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
@@ -32,12 +33,14 @@ NOT_IN_CLASS = frozenset(
         *("__orig_bases__", "__parameters__", "__type_params__", "__dataclass_params__"),
         *("__dict__", "__weakref__", "__classdictcell__", "__classcell__"),
         *("_abc_impl", "__abstractmethods__"),
-        *("_member_map_", "_value2member_map_"),  # of enumerations, the next three too
+        # Enumerations have these.
+        *("_member_map_", "_value2member_map_"),
         *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
-        "__slotnames__",  # copyreg stores it when an instance is copied or pickled
+        # copyreg stores this when an instance is copied or pickled.
+        "__slotnames__",
     )
 )
-# beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
+# The beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
 _OF_PYTOOLS = ("_pytools_", "_memoize_dic")
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
@@ -63,8 +66,9 @@ _NODES = frozenset({"pymbolic", "loopy", "pytools"})
 _LIBRARIES = frozenset(
     {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
 )
-_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})  # packages whose objects hide no content
-# packages whose objects hide an immutable content
+# The packages whose objects hide no content.
+_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
+# The packages whose objects hide an immutable content.
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
@@ -73,10 +77,9 @@ _INSTALLED = _PYTHON + "site-packages"
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
     """List what the body of a class holds, without names about its text, and without its slots."""
-    held = kind.__dict__.items()
     return [
         (name, value)
-        for name, value in held
+        for name, value in kind.__dict__.items()
         if name not in NOT_IN_CLASS and not isinstance(value, SLOTS)
     ]
 
@@ -86,8 +89,10 @@ def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
 
     loopy calls no methods but those that Python calls for it, whose names have underscores; others may be `called`.
     """
-    held = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
-    return [pair for pair in held if called or pair[0][:2] == "__" or not isinstance(pair[1], CODE)]
+    pairs = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
+    return [
+        pair for pair in pairs if called or pair[0][:2] == "__" or not isinstance(pair[1], CODE)
+    ]
 
 
 def enum_type() -> Any:
@@ -115,17 +120,16 @@ def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
 def own(value: Any) -> dict[Any, Any]:
     """Return the attributes that an instance holds in its dictionary and its slots, without running code of its class."""
     try:
-        held = object.__getattribute__(value, "__dict__")
+        names = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        held = None
-    held = (
-        dict(held) if isinstance(held, dict) else {}
-    )  # the class may have an attribute of that name
+        names = None
+    # The class may have an attribute of that name.
+    names = dict(names) if isinstance(names, dict) else {}
     kind: Any = type(value)
     for name, member in slots(kind):
         with suppress(AttributeError):
-            held[name] = member.__get__(value, kind)
-    return held
+            names[name] = member.__get__(value, kind)
+    return names
 
 
 def content(value: Any) -> list[tuple[Any, Any]]:
@@ -170,18 +174,19 @@ def static(kind: type, name: Any) -> Any:
 
 def is_found(kind: type) -> bool:
     """Return True if a module holds a class under its name; one that was made at run time it does not hold."""
-    found: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    holder: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
     for name in kind.__qualname__.split("."):
-        found = getattr(found, "__dict__", {}).get(name)
-    return found is kind
+        # The dictionary is read, since a module may make a name at a request.
+        holder = getattr(holder, "__dict__", {}).get(name)
+    return holder is kind
 
 
 def require_lasting(value: Any) -> None:
     """Raise UnknownInput if an object, or a part of it, may change, or if a class of them redefines something."""
     waiting, seen = [value], {id(value): value}
     while waiting:
-        one = waiting.pop()
-        parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
+        item = waiting.pop()
+        parts = [] if type(item) is str or type(item) in SIMPLE else _lasting_parts(item)
         if parts is None:
             kind = type(value)
             raise UnknownInput(
@@ -189,7 +194,8 @@ def require_lasting(value: Any) -> None:
             )
         for part in parts:
             if id(part) not in seen:
-                seen[id(part)] = part  # which keeps its id
+                # The table keeps the part, so that its id is not used again.
+                seen[id(part)] = part
                 waiting.append(part)
 
 
@@ -213,7 +219,7 @@ def _lasting_parts(value: Any) -> list[Any] | None:
 
 def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
-    names, held = vars(kind), attributes(value, _is_library(kind))
+    names, pairs = vars(kind), attributes(value, _is_library(kind))
     bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
     is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
     theirs = [base.__module__.partition(".")[0] for base in bases if _is_library(base)]
@@ -222,20 +228,21 @@ def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     if (
         not is_known
         or not all(base.__flags__ & HEAP for base in bases)
-        or any(name not in fields for name, _ in held)
+        or any(name not in fields for name, _ in pairs)
     ):
         return None
     items = [*value] if isinstance(value, (tuple, frozenset)) else []
-    return items + [part for _name, part in held]
+    return items + [part for _name, part in pairs]
 
 
 def _is_library(kind: type) -> bool:
     """Return True if a class is of Python, or of a package that generates code."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     package = module.partition(".")[0]
-    known = package in _LIBRARIES or package in sys.stdlib_module_names
+    is_named = package in _LIBRARIES or package in sys.stdlib_module_names
+    # A class can give `__module__` any value: the module has to show it, and `__main__` is no library.
     return (
-        known
+        is_named
         and getattr(sys.modules.get(module), kind.__name__, None) is kind
         and module != "__main__"
     )
@@ -266,9 +273,8 @@ def _is_made(kind: type, name: str, member: Any) -> bool:
     function = getattr(member, "__func__", member)
     if isinstance(function, FunctionType):
         file = function.__code__.co_filename
-        if (
-            file == "<string>"
-        ):  # of `dataclasses` and `namedtuple`; a program of `python -c` has that name too
+        # The methods of `dataclasses` and `namedtuple` have this file. A program of `python -c` has it too.
+        if file == "<string>":
             scope = str(function.__globals__.get("__name__"))
             inner = getattr(function.__code__, "co_qualname", "__create_fn__")
             return scope.startswith("namedtuple_") or inner.startswith("__create_fn__")

@@ -17,7 +17,8 @@ class Content(NamedTuple):
     text: str
     parts: tuple[Part, ...]
     digest: str
-    structured: bool = False  # a dtype in it is a structure
+    # True if a dtype in it is a structure.
+    structured: bool = False
 
     def exact(self) -> str:
         """Return the text, with the digest of the code that the value leads to."""
@@ -37,7 +38,8 @@ def content(value: Any, called: bool = False) -> Content:
         raise
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
-    except Exception as error:  # of code of the program, or of a thread that changes the value
+    except Exception as error:
+        # Code of the program raised it, or another thread changed the value meanwhile.
         raise UnknownInput(
             f"a value cannot be compared: {type(error).__name__}: {error}"
         ) from error
@@ -58,7 +60,8 @@ def content_key(unit: Any) -> str:
     structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one. It is the same
     in every process, and each call reads the unit again.
     """
-    found = content((unit,))  # a unit alone is a callable, whose class loopy would run
-    if found.structured or found.parts:
-        found = content((unit, sorted(structures(), key=lambda one: one[0])))
-    return hashlib.sha256(found.digest.encode()).hexdigest()
+    # In a tuple: a unit alone is a callable, whose class loopy would run.
+    now = content((unit,))
+    if now.structured or now.parts:
+        now = content((unit, sorted(structures(), key=lambda pair: pair[0])))
+    return hashlib.sha256(now.digest.encode()).hexdigest()

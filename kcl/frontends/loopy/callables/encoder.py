@@ -49,7 +49,7 @@ _DESCRIPTORS = (
     types.ClassMethodDescriptorType,
     types.MethodWrapperType,
 )
-# what C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
+# What C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
 _FUNCTION_LIKE = frozenset(
     (
         *(
@@ -74,16 +74,20 @@ class Encoder(Modes):
     """The maker of the texts of values at one moment. `parts` has what the code counts by that the values lead to."""
 
     def __init__(self) -> None:
-        self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
+        # The value and its text, by the id of the value. The table keeps the value, so that its id is not used again.
+        self.done: dict[int, tuple[object, str]] = {}
         self.parts: dict[str, str] = {}
-        self.structured = False  # a dtype among the values is a structure
-        self.promised = False  # the user vouches for the program's code: it counts by its files
-        self.called = False  # code of a package has the values: it may call any method of theirs
+        # True once a dtype among the values is a structure.
+        self.structured = False
+        # True while the user vouches for the program's code: it counts by its files.
+        self.promised = False
+        # True while code of a package has the values: it may call any method of theirs.
+        self.called = False
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
-        # the hash of such a class is loopy's
+        # The hash of such a class is loopy's, so no table is asked for it.
         if type(kind) is not type and issubclass(kind, StandIn):
             return str(value.text())
         simple = SIMPLE.get(kind)
@@ -91,9 +95,9 @@ class Encoder(Modes):
             return simple(value)
         if kind is str:
             return shorten(repr(value))
-        known = self.done.get(id(value))
-        if known is not None:
-            return known[1]
+        done = self.done.get(id(value))
+        if done is not None:
+            return done[1]
         is_named = isinstance(value, _REFERENCES)
         text = self.reference(value) if is_named else shorten(self._composed(value))
         self.done[id(value)] = value, text
@@ -110,8 +114,9 @@ class Encoder(Modes):
         if isinstance(value, types.ModuleType):
             lazy = vars(value).get("__kcl_lazy_module__")
             name = str(lazy or value.__name__)
+            # Another module may have the name.
             if lazy is None and sys.modules.get(name) is not value:
-                refuse(value)  # another module has the name
+                refuse(value)
             self._count(name, f"module {name}")
             return f"module {name}"
         if not isinstance(value, type):
@@ -124,9 +129,10 @@ class Encoder(Modes):
         self._count(kind.__module__, name)
         if is_found(kind):
             return name
-        self.done[id(kind)] = kind, name  # it may hold itself
-        held = self.encode((kind.__mro__[1:], class_attributes(kind)))
-        return f"{name} of {shorten(held)}"
+        # The class may hold itself: there its name stands for it.
+        self.done[id(kind)] = kind, name
+        body = self.encode((kind.__mro__[1:], class_attributes(kind)))
+        return f"{name} of {shorten(body)}"
 
     def _function(self, function: types.FunctionType) -> str:
         code, module = function.__code__, function.__globals__.get("__name__")
@@ -135,14 +141,15 @@ class Encoder(Modes):
         is_of_module = loaded is not None and vars(loaded) is function.__globals__
         self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
         text = shorten(f"{label} {_text_of(code)}")
-        self.done[id(function)] = function, text  # it may hold itself
-        held = (
+        # The function may hold itself: there this text stands for it.
+        self.done[id(function)] = function, text
+        contents = (
             function.__closure__ or (),
             function.__defaults__,
             function.__kwdefaults__,
             sorted(vars(function).items()),
         )
-        return f"{text} with {self.handed(held)}" if any(held) else text
+        return f"{text} with {self.handed(contents)}" if any(contents) else text
 
     def _builtin(self, function: Any) -> str:
         """Return the name of a function that was not written in Python."""
@@ -155,10 +162,11 @@ class Encoder(Modes):
             return f"method {function.__name__} of {self.encode(owner)}"
         name = getattr(function, "__qualname__", function.__name__)
         module = getattr(function, "__module__", None) or type(function).__module__
-        found = sys.modules.get(module)
-        for one in name.split("."):
-            found = getattr(found, one, None)
-        if found is not function:
+        # The name must lead to the function, since code can give it any name.
+        target = sys.modules.get(module)
+        for part in name.split("."):
+            target = getattr(target, part, None)
+        if target is not function:
             refuse(function)
         self._count(module, f"{module}.{name}")
         return f"{module}.{name}"
@@ -167,11 +175,13 @@ class Encoder(Modes):
         """Count code by its module's files and variables; raise UnknownInput for code that no installed package has."""
         whose = distributions.owner(module) if isinstance(module, str) else None
         if whose is not None and whose.kind == distributions.DISTRIBUTION:
-            if whose.name not in distributions.GENERATORS:  # these stand in each key
+            # The generators stand in each key.
+            if whose.name not in distributions.GENERATORS:
                 self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
                 self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
                 if not self.promised and f"held by {whose.name}" not in self.parts:
-                    self.parts[f"held by {whose.name}"] = ""  # it may hold itself
+                    # The package may hold itself, so the part is there before its text.
+                    self.parts[f"held by {whose.name}"] = ""
                     self.parts[f"held by {whose.name}"] = held.text(whose.name, self)
         elif self.promised:
             self.parts |= sources.parts(str(module))
@@ -201,18 +211,19 @@ class Encoder(Modes):
         """Return the text of a dictionary whose order does not count; any other value counts as it is."""
         if not isinstance(value, dict):
             return self.encode(value)
-        return f"{type(value).__name__}{{{', '.join(sorted([self.pairs([one]) for one in value.items()]))}}}"
+        return f"{type(value).__name__}{{{', '.join(sorted([self.pairs([item]) for item in value.items()]))}}}"
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
         word = getattr(kind, "__kcl_key__", None)
         if word is not None:
-            with self.having(promised=True):  # the user vouches for the class
+            # By the method the user vouches for the class.
+            with self.having(promised=True):
                 bases = [base for base in kind.__mro__ if not is_library(base)]
                 for base in bases:
                     self._count(base.__module__, "")
-                held = [pair for base in bases for pair in class_attributes(base)]
-                code = self.each([one for _name, one in held if callable(one)])
+                pairs = [pair for base in bases for pair in class_attributes(base)]
+                code = self.each([member for _name, member in pairs if callable(member)])
             return f"{_name(kind)} says {self.encode(word(value))} by {shorten(code)}"
         writer = _COMPOSED.get(kind)
         if writer is not None:
@@ -235,30 +246,30 @@ class Encoder(Modes):
         is_code = not is_known and (callable(value) or overrides(kind))
         for base in kind.__mro__ if is_code else ():
             self.reference(base)
-        held, theirs = self._brought(kind), is_known and _package(kind) in GENERATORS
+        texts, theirs = self._brought(kind), is_known and _package(kind) in GENERATORS
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
                 encode = self.unordered if theirs and name in _UNORDERED else self.encode
                 encode = self.handed if is_code else encode
-                held.append(f"{name_of(name)}={encode(attribute)}")
-        for base, held_as in _BUILTIN.items():
+                texts.append(f"{name_of(name)}={encode(attribute)}")
+        for base, write in _BUILTIN.items():
             if isinstance(value, base):
-                held.insert(0, held_as(self, value))
+                texts.insert(0, write(self, value))
                 break
-        return f"{_name(kind)}({', '.join(held)})"
+        return f"{_name(kind)}({', '.join(texts)})"
 
     def _brought(self, kind: type) -> list[str]:
         """Return what the bodies of the classes of an object hold that loopy may read or call."""
-        found = list[str]()
+        texts = list[str]()
         for base in kind.__mro__:
-            # of a class that a function made, the methods hold what that was given
+            # The methods of a class that a function made hold what that function was given.
             is_called = self.called or (self.promised and not is_found(base))
             mine = [] if is_library(base) else brought(base, is_called)
             if mine and _is_packages(base) and is_found(base):
                 self._count(base.__module__, "")
             else:
-                found += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in mine]
-        return found
+                texts += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in mine]
+        return texts
 
     def _of_library(self, value: Any, kind: type) -> str | None:
         """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
@@ -277,6 +288,7 @@ class Encoder(Modes):
         try:
             reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
         except Exception:
+            # An object without a pickled state may raise anything.
             refuse(value)
         if isinstance(reduced, str):
             return f"{kind.__module__}.{reduced}"
@@ -294,12 +306,12 @@ def _text_of(code: types.CodeType) -> str:
 def _own(code: types.CodeType) -> tuple[Any, ...]:
     """Return what tells functions of one name apart in a file."""
     constants = [
-        _own(one)
-        if isinstance(one, types.CodeType)
-        else sorted(map(ascii, one))
-        if type(one) is frozenset
-        else one
-        for one in code.co_consts
+        _own(constant)
+        if isinstance(constant, types.CodeType)
+        else sorted(map(ascii, constant))
+        if type(constant) is frozenset
+        else constant
+        for constant in code.co_consts
     ]
     names = code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
@@ -311,8 +323,8 @@ def is_library(kind: type) -> bool:
     if not kind.__flags__ & HEAP:
         return True
     module = str(kind.__module__)
-    known = distributions.owner(module)
-    is_known = known.kind == distributions.PYTHON or known.name in distributions.GENERATORS
+    whose = distributions.owner(module)
+    is_known = whose.kind == distributions.PYTHON or whose.name in distributions.GENERATORS
     # A class that claims to be theirs, or that was made as the process ran, is another one.
     if is_known and not is_found(kind):
         refuse(kind)
@@ -335,12 +347,13 @@ def _ordered(item: Any) -> Any:
     """Put a piece of state in order: attributes by name, for loopy fills dictionaries in the order of sets."""
     if type(item) is dict and all(type(key) is str for key in item):
         return dict(sorted(item.items()))
-    if type(item) is tuple:  # attributes, slots
+    # The state of an object with slots is a pair: its attributes, and its slots.
+    if type(item) is tuple:
         return tuple(_ordered(piece) for piece in item)
     return list(item) if hasattr(item, "__next__") else item
 
 
-# containers, and instances of classes that extend them; overriding methods are not called
+# Containers, and instances of classes that extend them. Overriding methods are not called.
 _CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
     dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
     list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
@@ -351,7 +364,7 @@ _CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
         f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})"
     ),
 }
-# the content of an instance as the builtin type that its class extends
+# The content of an instance as the builtin type that its class extends.
 _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     **_CONTAINERS,
     str: lambda encoder, value: encoder.encode(str.__str__(value)),
@@ -392,11 +405,11 @@ def _of_namedisl(encoder: Encoder, value: Any) -> str:
     return f"{_name(type(value))}({encoder.encode((str(value), names))})"
 
 
-# the objects of the generators that have texts of their own, by the name of the class
+# The objects of the generators that have texts of their own, by the name of the class.
 _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
     **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
     "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
-    # a list after a pickle
+    # These are lists after a pickle.
     "LazilyUnpicklingList": lambda encoder, value: f"[{encoder.each(value)}]",
     "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: (
         f"[{encoder.each(value)}]"
@@ -424,7 +437,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
         f"method{encoder.handed((value.__func__, value.__self__))}"
     ),
     types.CellType: _cell,
-    # packages keep one of their version
+    # Packages keep a match of their version.
     re.Match: lambda encoder, value: (
         f"match({encoder.each((value.re, value.string, value.pos, value.endpos, value.regs))})"
     ),
@@ -455,10 +468,12 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         if type(value) is not numpy.ndarray:
             refuse(value)
         return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
-    if type(value) is not dtype.type:  # a class of the program
+    # An instance of another class is one of the program's.
+    if type(value) is not dtype.type:
         refuse(value)
     if dtype.fields or dtype.hasobject:
         return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
+    # A NaN is not equal to itself, and counts by its bytes.
     text = (
         value.tobytes().hex()
         if value != value
@@ -467,7 +482,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
 
 
-# what Python gives the members of an enumeration
+# What Python gives the members of an enumeration.
 _OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
 
 
@@ -475,12 +490,12 @@ def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if not isinstance(kind, enum_type()):
         return None
-    held = [
+    attributes = [
         pair
         for pair in content(value)
         if pair[0] not in _OF_MEMBERS and not is_memo(kind, pair[0], theirs=True)
     ]
-    more = [*encoder._brought(kind), *([encoder.pairs(held)] if held else [])]
+    more = [*encoder._brought(kind), *([encoder.pairs(attributes)] if attributes else [])]
     text = f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
     return f"{text} with {', '.join(more)}" if more else text
 
@@ -512,7 +527,9 @@ def _dtype(encode: Callable[[Any], str], dtype: Any) -> str:
     """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
     if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
         return f"dtype({dtype.str!r}, {dtype.char!r})"
-    state = [tuple(one.items()) if hasattr(one, "items") else one for one in dtype.__reduce__()[2]]
+    state = [
+        tuple(item.items()) if hasattr(item, "items") else item for item in dtype.__reduce__()[2]
+    ]
     return f"dtype({encode((dtype.str, dtype.char, *state))})"
 
 
@@ -522,7 +539,8 @@ def _content(encode: Callable[[Any], str], numpy: Any, array: Any) -> str:
         return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
     if array.dtype.hasobject:
         return encode(array.ravel().tolist())
-    if array.dtype.char in "gG":  # the bytes of a long double have gaps with undefined content
+    # The bytes of a long double have gaps with undefined content, so its numbers are written.
+    if array.dtype.char in "gG":
         return encode([*map(repr, array.ravel())])
     if array.size <= 4 and array.dtype.kind in "biu":
         return repr(array.ravel().tolist())

@@ -11,14 +11,16 @@ from kcl.generate.declarations import PARAMETER, RecipeCall, site_of
 def key_parts(task: RecipeCall) -> list[Part]:
     """Return the parts of a pure recipe's key; raise UnknownInput if a parameter has no exact text."""
     encoder, declared = Encoder(), task.declared
-    given = {f"{PARAMETER}{name}": value for name, value in task.arguments.items()}
+    parameters = {f"{PARAMETER}{name}": value for name, value in task.arguments.items()}
     with encoder.having(promised=True):
         try:
             texts = {
-                name: encoder.encode(value) for name, value in {**given, **declared.values}.items()
+                name: encoder.encode(value)
+                for name, value in {**parameters, **declared.values}.items()
             }
             texts[f"code {task.written.__qualname__}"] = encoder.encode(task.function)
-        except Exception as error:  # a parameter may run code of the program
+        except Exception as error:
+            # A parameter may run code of the program, which may raise anything.
             is_known = isinstance(error, UnknownInput)
             reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             where = f"{task.name} ({site_of(task.written)})"

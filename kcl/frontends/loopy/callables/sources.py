@@ -19,7 +19,7 @@ from kcl.errors import UnknownInput
 from kcl.generate import distributions, files
 
 _GAP = r"(?:[ \t]|\\\n)+"
-# an import wherever it stands in a line: more names than a file imports are only more files
+# An import wherever it stands in a line: more names than a file imports are only more files.
 _IMPORT = re.compile(
     rf"\bfrom{_GAP}([\w.]+){_GAP}import\b"
     rf"|\bimport{_GAP}([\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?(?:,(?:{_GAP})?[\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?)*)"
@@ -29,7 +29,8 @@ _IMPORT = re.compile(
 
 def parts(name: str) -> dict[str, str]:
     """Return the digests of the files that a module of the program counts by."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    # The list is a copy: another thread may import a module meanwhile.
     loaded = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     waiting = [name]
     while waiting:
@@ -37,25 +38,30 @@ def parts(name: str) -> dict[str, str]:
         package = getattr(sys.modules.get(module), "__package__", None) or module
         top = package.partition(".")[0]
         place = distributions.place_of(top) if top else None
-        if f"module {top}" in found or place is None:
+        if f"module {top}" in digests or place is None:
             continue
         if distributions.owner(top).kind != distributions.USER:
             continue
         paths = [place.path]
-        if os.path.isdir(place.path):  # a namespace may have several folders
+        # A namespace may have several folders.
+        if os.path.isdir(place.path):
             paths = [*getattr(sys.modules.get(top), "__path__", paths)]
         listed = [[*files.listed((("", path),))] for path in paths]
         is_packed = not os.path.exists(place.path)
+        # The place is neither a file nor in an archive.
         if is_packed and os.path.isdir(listed[0][0].path):
-            continue  # neither a file nor in an archive
-        for one in chain.from_iterable(listed):
-            if one.changed > process.began() and (is_packed or one.path in loaded):
-                raise UnknownInput(f"{one.path} was changed after the process began")
-        found[f"module {top}"] = " ".join(
-            [_digest(path, files.seen(each)) for path, each in zip(paths, listed, strict=True)]
+            continue
+        for file in chain.from_iterable(listed):
+            if file.changed > process.began() and (is_packed or file.path in loaded):
+                raise UnknownInput(f"{file.path} was changed after the process began")
+        digests[f"module {top}"] = " ".join(
+            [
+                _digest(path, files.seen(files_of_path))
+                for path, files_of_path in zip(paths, listed, strict=True)
+            ]
         )
         waiting += _imported(place.path) if os.path.isfile(place.path) else []
-    return found
+    return digests
 
 
 @functools.lru_cache(maxsize=256)

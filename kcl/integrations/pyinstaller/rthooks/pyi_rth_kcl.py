@@ -5,5 +5,6 @@ import sys
 if sys.argv[1:2] == ["--kcl-helper"]:
     from kcl.drivers.pocl.helper import main
 
-    main(sys.argv[2:])  # it ends the process
+    # The helper ends the process.
+    main(sys.argv[2:])
 sys._kcl_helper = "--kcl-helper"  # type: ignore[attr-defined]

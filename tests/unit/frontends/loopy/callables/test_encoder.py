@@ -535,7 +535,11 @@ class TestCode:
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It counts by name and files, by what was changed there, and by what functions and objects hold."""
-        state, others, base = distributions.InstallationMemos(), held.State(), baseline.State()
+        state, others, base = (
+            distributions.InstallationMemos(),
+            held.ComparedPackages(),
+            baseline.TakenModules(),
+        )
         monkeypatch.setattr(distributions, "_state", lambda: state)
         monkeypatch.setattr(held, "_state", lambda: others)
         monkeypatch.setattr(baseline, "state", lambda: base)
