@@ -39,7 +39,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
         if dry_run
         else f"{'is' if entries == 1 else 'are'} removed"
     )
-    said = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"
+    words = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"
     if not dry_run:
         purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
@@ -53,7 +53,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
             "refusals": [refusal._asdict() for refusal in gone.refusals],
         },
         lambda: output.say(
-            f"entries take {output.size(before)} {limit}\n{said if entries else 'nothing to remove'}"
+            f"entries take {output.size(before)} {limit}\n{words if entries else 'nothing to remove'}"
         ),
         bool(gone.refusals),
     )

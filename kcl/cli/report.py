@@ -55,7 +55,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
     return output.Reply(
         run.described,
         lambda: [*map(output.say, [] if html else _lines(run, shared))],
-        fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told),
+        fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),
     )
 
 
