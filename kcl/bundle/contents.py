@@ -18,7 +18,8 @@ from kcl.frontends.loopy import proofs
 
 Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
-MEMOS = (places.SHAPES, places.TUNING)  # they travel beside the entries of layers
+# Memos travel beside the entries of layers.
+MEMOS = (places.SHAPES, places.TUNING)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"

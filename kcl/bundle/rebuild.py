@@ -106,6 +106,7 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
         for _time in range(2):
             crew.end()
             pool.shutdown()
+    # A driver may give out a binary late, so entries are completed before they are counted.
     drivers.flush()
     lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
     return [

@@ -53,7 +53,7 @@ _NAMES = (
         "init",
     ),
 )
-# Commands that lie in the module of another one
+# Commands that lie in the module of another one.
 _BESIDE = {
     "wait": "flush",
     "unpin": "pin",

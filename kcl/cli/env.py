@@ -33,7 +33,8 @@ OTHERS = {
         "invokers without argument checks: part of the generator key",
     ),
 }
-_SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")  # addresses, which may hold passwords
+# Addresses may hold passwords.
+_SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")
 _HIDDEN = "KCL_REMOTE_HEADERS"
 _HEAD = (
     Column("variable"),

@@ -40,6 +40,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     history = journal.last_misses()
     chosen = misses.chosen(history, kernel, every)
     left_out = len(chosen) - limit if limit else 0
+    # A limit of 0 is all: the slice begins at 0 then.
     told = misses.told(chosen[-limit:], history)
 
     def show() -> None:

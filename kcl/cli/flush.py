@@ -31,6 +31,7 @@ def flush(timeout: float) -> output.Reply:
     """
     done = inspect.flush(timeout)
     try:
+        # Nothing waits where nothing can be stored, so that is asked for, too.
         trust.check(places.own())
         trust.check_writer(places.own(), gives=True)
         pending = drivers.pending()

@@ -32,6 +32,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     """
     with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
+    # Measured before anything goes.
     before, (gone, entries) = space.used(site or ""), space.chosen(bound, site or "")
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     verb = (

@@ -83,6 +83,7 @@ def _undo() -> None:
         output.fail("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
+        # The helper ends first, or it would write there again.
         drivers.quiet(os.path.join(folder, places.KCL))
         purge.remove_path(folder)
         output.say(f"{folder} is removed")

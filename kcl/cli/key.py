@@ -54,7 +54,7 @@ def list_keys() -> None:
     gone = {
         public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
     }
-    # What is trusted now counts, then what was forgotten.
+    # The name of a trusted key counts before that of a forgotten one.
     names = {
         **dict.fromkeys(brought, "(unknown)"),
         **gone,

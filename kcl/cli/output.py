@@ -44,7 +44,7 @@ class Reply(NamedTuple):
 
     value: Callable[[], Any]
     show: Callable[[], object]
-    found: bool = False
+    fails: bool = False
 
 
 def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
@@ -72,9 +72,9 @@ def usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def end(found: bool) -> NoReturn:
+def end(fails: bool) -> NoReturn:
     """End the command, with status 1 if something was found or could not be done."""
-    raise SystemExit(FOUND if found else FINE)
+    raise SystemExit(FOUND if fails else FINE)
 
 
 def fail(message: str) -> NoReturn:

@@ -39,6 +39,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
 
     Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
     """
+    # A check has to see every miss.
     run = last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
     if run is None:
         fault = journal.fault()

@@ -39,7 +39,8 @@ _ASKED = {
 }
 _ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
-_OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
+# Generated code is the same for all devices.
+_OF_CODE = {"source", "options", "invoker"}
 _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
@@ -54,6 +55,7 @@ class ShownEntry(NamedTuple):
 
 def _flags(command: Any) -> Any:
     """Give a command the options that say what to print."""
+    # The option that is added last stands first in the help.
     for name, (flag, words) in reversed(_ASKED.items()):
         command = output.flag(flag, name, help=words)(command)
     return command
@@ -166,6 +168,7 @@ def _chosen(
             listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True
         )
         output.end(True)
+    # A text that is asked for is that of the program, if there is one.
     return [*code, *programs][-1:] if wanted else [*code, *programs]
 
 
@@ -313,6 +316,7 @@ def _disassembled(content: bytes) -> str:
         )
     with tempfile.NamedTemporaryFile(suffix=".so") as stream:
         stream.write(content)
+        # objdump reads the file by its name.
         stream.flush()
         command = ["objdump", "-d", "--no-show-raw-insn", stream.name]
         done = subprocess.run(command, capture_output=True, text=True)

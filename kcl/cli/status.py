@@ -38,7 +38,7 @@ _HEAD = (
     Column("decided by", 4),
 )
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
-# What a row of the table says of a cache that does not say it
+# What a row of the table says of a cache that does not say it.
 _ROW = {
     "version": "",
     "hit_rate": None,

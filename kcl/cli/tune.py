@@ -128,6 +128,7 @@ class Session:
             self._complain(f"{kernel.name} is not tuned: {type(error).__name__}: {error}")
         finally:
             self._left -= time.monotonic() - began
+            # The next launch with other sizes is tuned again.
             tuned.tune_untuned(self.tune)
 
     def end(self) -> None:

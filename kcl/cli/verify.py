@@ -59,6 +59,7 @@ def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
             continue
         except (OSError, CacheFault, ValueError) as error:
             faults.append(Refusal(layer, entry.place, str(error)))
+    # Entries that the listing itself refused are checked, too.
     return sound + len(faults) - before
 
 

@@ -17,8 +17,10 @@ from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import shown
 
-_BY_HAND = 600.0  # for which a push that a person wants tries again beside others
-_SLACK = 5.0  # seconds for the start of a child that is waited for in full
+# For so many seconds a push that a person wants tries again beside others.
+_BY_HAND = 600.0
+# Seconds for the start of a child that is waited for in full.
+_SLACK = 5.0
 _PAUSE = 0.005
 
 
@@ -45,6 +47,7 @@ def before_a_miss(strict: bool) -> bool:
     with state.lock:
         came = bool(state.answered) and not late
         if state.answered is None:
+            # Its holder may take the lock again. Such a call asks nothing.
             state.answered = False
             try:
                 came = _came(strict)

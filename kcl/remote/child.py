@@ -91,7 +91,8 @@ def main(request: Mapping[str, Any]) -> None:
     try:
         from kcl.remote import packs
 
-        # A push is bounded only as it asks the remote: before, it starts a helper whose compiler takes more.
+        # A push is bounded only as it asks the remote: before, it starts a helper whose compiler
+        # takes more.
         if work == "push":
             more = request["more"]
             bound = partial(_bound, _REQUESTS + round(more.get("seconds", 60.0)))
@@ -162,6 +163,7 @@ def _path() -> list[str]:
     own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
     with suppress(OSError):
         own.add(os.path.realpath(os.getcwd()))
+    # So no file beside the program passes for a module of a client.
     return [
         folder
         for folder in sys.path

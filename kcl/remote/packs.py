@@ -26,11 +26,13 @@ from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 from kcl.remote.used import Place
 
-_SECONDS = 25.0  # that a client waits: less than its process lives
+# A client waits less than its process lives.
+_SECONDS = 25.0
 _TOGETHER = 64 << 20  # bytes of packs that one process loads
 _DAY = 86400.0
 _KEYS = 8  # whose packs are asked for
-_PAUSE, _LONGEST = 0.05, 5.0  # seconds before the second try; before a later one, at most
+# Seconds before the second try, and before a later one at most.
+_PAUSE, _LONGEST = 0.05, 5.0
 
 
 def pull(name: str, address: str, load: bool = True) -> Outcome:

@@ -177,6 +177,7 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[float, list[s
             raise DamagedEntry(
                 f"it is not signed by {key.name}, or was signed for another name"
             ) from None
+    # The content of a pack is read only after its signature is verified.
     head, _, bundle = rest.partition(b"\0")
     order = head.decode("utf-8", "replace").split("\n")[1:]
     return said(blob)[0], order, bundle

@@ -84,6 +84,7 @@ def fault(address: str, error: BaseException) -> str:
     for text in filter(None, (*secrets, *map(unquote, secrets))):
         words = words.replace(text, shown(address) if text == address else "***")
     cures = [f"; {cure}" for words_of, cure in _CURES if any(word in words for word in words_of)]
+    # The words are cut after the secrets are gone, so that no half of one stays.
     return f"{words[:300]}{''.join(cures[:1])}"
 
 
@@ -291,6 +292,7 @@ class WebStore(PackStore):
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with self._ask(name) as answer:
+                # One byte more than the limit tells that there is more.
                 blob = bounded(answer.read(LIMIT + 1))
                 # `length` is what is left of the announced bytes.
                 if answer.length:

@@ -204,7 +204,8 @@ class SizedKernel:
     `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`; without them they mean the general variant.
     """
 
-    has_variants = True  # its kernels have no name of their own
+    # Its kernels have no name of their own.
+    has_variants = True
 
     def __init__(
         self, call: RecipeCall, declaration: Sizes, handle: Any, accepted: Sizes | None = None

@@ -125,6 +125,7 @@ class Bench:
         try:
             self._pool.submit(self._first).result()
         except BaseException:
+            # Python ends no block that did not begin.
             self.__exit__()
             raise
         return self
@@ -239,6 +240,7 @@ class Bench:
         """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
+            # The thread gets its child back below, if that still lives.
             child = self._thread.__dict__.pop("child", None) or self._start()
             is_decided, child.is_new = child.is_new, False
             verdict, limit = Verdict("ok"), self.seconds(self._least)

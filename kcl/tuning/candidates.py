@@ -49,7 +49,8 @@ from kcl.tuning.table import code_digest
 TunedKernel = Any
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate
-_SLOW = 5.0  # a generation may take this many times what that of the default took
+# A generation may take this many times what that of the default took.
+_SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
 # A younger folder may have no lock yet.
 _YOUNG_SECONDS = 60.0
@@ -303,7 +304,8 @@ class CandidateFiles:
     def unmade(self) -> str:
         """The digest of what is known of a choice without code: the recipe's file and the code of the default."""
         with suppress(OSError, TypeError):
-            text = "".join(inspect.findsource(self.kernel.function)[0])  # of the whole file
+            # The whole file counts, and not the function alone.
+            text = "".join(inspect.findsource(self.kernel.function)[0])
             content = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
             return Key([Part("unmade", content)]).digest[:32]
         return ""

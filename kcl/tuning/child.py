@@ -36,12 +36,15 @@ from kcl.tuning.race import Sample
 from kcl.tuning.results import BY, Arrays, difference
 
 GUARD = 4096  # bytes behind each array
-PATTERN = 0xFF  # of an output: not a number, or -1
-_MARK = 0xA5  # of an output of drawn integers: hardly one of these
+# Bytes of an output before a launch: not a number, or -1.
+PATTERN = 0xFF
+# The same for an output of drawn integers, hardly one of which has these bytes.
+_MARK = 0xA5
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 _LAUNCHES = 20  # of a sample, at most
-_LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
+# For a launch of so many seconds it does not matter what the processor has in its caches.
+_LONG_SECONDS = 0.1
 
 # relative, or (relative, absolute) by the name of an output
 Tolerance = None | float | Mapping[str, Any]
@@ -135,8 +138,8 @@ class GuardedCall:
             if name not in default.required or name in self.changed
         }
         self.scales: Mapping[str, Any] = self.expected
-        in_call = {*rig.asked.forms[""].arrays, *default.required}
-        self.left = [name for name in rig.asked.compared or () if name not in in_call]
+        in_call = {*rig.question.forms[""].arrays, *default.required}
+        self.left = [name for name in rig.question.compared or () if name not in in_call]
 
     def launch(
         self, launcher: Launcher, names: Iterable[str] | None = None, left: Collection[str] = ()
@@ -204,7 +207,7 @@ class GuardedCall:
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
             # An input that the default leaves as it was has to keep its bits.
             is_written = name in self.expected
-            return tolerated(self.rig.asked.tolerance, name, dtype) if is_written else (0.0, 0.0)
+            return tolerated(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
 
         return difference(kept, right, tolerance, self.scales)
 
@@ -220,9 +223,9 @@ class GuardedCall:
 class Rig:
     """What a child has: a queue, the launchers of the candidates, and the calls by the name of their form."""
 
-    def __init__(self, asked: Question) -> None:
-        self.asked = asked
-        context = devices.context_at(asked.places)
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        context = devices.context_at(question.places)
         self.queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
@@ -231,7 +234,7 @@ class Rig:
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
-        self._own: Collection[str] = asked.compared or ()
+        self._own: Collection[str] = question.compared or ()
         self.outputs: Any = ()  # of the last launch
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
@@ -249,8 +252,8 @@ class Rig:
         """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
         call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
-        given = inputs.magnitudes(starts, call.values, launcher.required)
-        weighed = GuardedCall(self, launcher, *given, PATTERN)
+        unsigned = inputs.magnitudes(starts, call.values, launcher.required)
+        weighed = GuardedCall(self, launcher, *unsigned, PATTERN)
         call.scales = weighed.expected
         return Verdict("ok"), 0.0, self._returned([weighed.expected])
 
@@ -295,8 +298,8 @@ class Rig:
         """
         self.queue.finish()
         del self._events[:]
-        before, given = time.process_time(), (self._allocated if self._own else None, None, False)
-        _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *given, **arguments)
+        before, options = time.process_time(), (self._allocated if self._own else None, None, False)
+        _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *options, **arguments)
         self.queue.finish()
         processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
@@ -336,7 +339,7 @@ class Rig:
         broken = call.broken(read) + [name for name, array in new.items() if self._is_broken(array)]
         if broken:
             return Verdict("writes past the end", f"of {', '.join(broken)}"), {}
-        is_unknown = is_default and self.asked.compared is not None
+        is_unknown = is_default and self.question.compared is not None
         words = "" if is_unknown else call.difference(results, self._own)
         return Verdict("wrong result", words) if words else Verdict("ok"), results
 
@@ -357,7 +360,7 @@ class Rig:
 
     def _given(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
         """Return arrays and values of a form of the call."""
-        files, values, drawn = self.asked.forms[form]
+        files, values, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]
             return inputs.drawn(form, drawn, whole.results(whole.starts), values, turn)
@@ -371,7 +374,7 @@ class Rig:
 
     def _returned(self, results: list[Arrays]) -> list[Arrays]:
         """Return the outputs that the parent compares; before it has said which, all."""
-        compared = self.asked.compared
+        compared = self.question.compared
         return [
             {name: array for name, array in arrays.items() if name in (compared or arrays)}
             for arrays in results

@@ -57,7 +57,7 @@ def drawn_forms(
 
 def constant(code: Code, arrays: Arrays) -> list[str]:
     """Return the names of the inputs of integers whose elements are all equal."""
-    required = {one.name for one in code.invoker.arguments if one.required}
+    required = {argument.name for argument in code.invoker.arguments if argument.required}
     return [
         name
         for name, array in arrays.items()

@@ -32,7 +32,8 @@ ROWS, FACTS = 256, 4096
 ROWS_BYTES, FACTS_BYTES = 64_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
 SERVED = 8  # choices of a row
-FAR = 2.0  # a row serves sizes that are up to so many times its own, or less
+# A row serves sizes that are up to so many times its own, or as much smaller.
+FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
@@ -94,7 +95,7 @@ class Row(NamedTuple):
 
     def served(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
         """Return the choices in their order, with the digests of their code; the default stays without any."""
-        return [(one.choice, one.codes) for one in self.best] or [(self.choice, ())]
+        return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
     @property
     def name(self) -> str:

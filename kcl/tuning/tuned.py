@@ -44,9 +44,11 @@ Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
-_COMPARED = 3  # choices whose code is generated in vain: after another loopy it is that of all
+# So many choices are generated in vain: after another loopy the code of all of them is another.
+_COMPARED = 3
 _NAMED = 200  # characters of a variant
-_PASSING = (MemoryError, cl.MemoryError, OSError)  # errors that another moment may not have
+# Errors that another moment may not have.
+_PASSING = (MemoryError, cl.MemoryError, OSError)
 
 
 class TunedHandles:

@@ -41,10 +41,13 @@ from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 
 _SHORT = 5  # rounds of the race after each step of a search
-_CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
+# Shares of the time: for building and comparing, then for the search.
+_CHECKED, _SEARCHED = 0.7, 0.85
 _LEAST_SECONDS = 2.0  # of the last race
-_NEAR = 2.0  # of the last race: who may take less than so many times the best time
-_BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
+# A candidate runs in the last race if it may take less than so many times the best time.
+_NEAR = 2.0
+# A crash or a time-out is remembered for a month.
+_BELIEVED_SECONDS = 30 * 86400.0
 _NOTED_SECONDS = 1.0  # between two writes of outcomes
 
 
@@ -374,7 +377,7 @@ class _Tuner:
         )
         best = race.winner(
             {trial: trial.standing for trial in racers if trial.standing},
-            [one.trial for one in order],
+            [candidate.trial for candidate in order],
         )
         # Of choices with equal code the first in the order of declaration counts.
         choices = {candidate.trial: candidate.choice for candidate in reversed(order)}
@@ -420,7 +423,8 @@ class _Tuner:
         trial, end = candidate.trial, candidate.trial.standing
         earlier = self._before.get(trial)
         if earlier and earlier.outcome == candidate.verdict.outcome != "ok":
-            return earlier._replace(choice=candidate.choice)  # its day and its limit stay
+            # Its day and its limit stay.
+            return earlier._replace(choice=candidate.choice)
         return self._case._replace(
             choice=candidate.choice,
             ratio=candidate.ratio,
