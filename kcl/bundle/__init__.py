@@ -88,7 +88,8 @@ def artifacts(path: str | os.PathLike[str]) -> Iterator[CacheInfo]:
     >>> kcl.load_artifacts("app.kclb").empty()
     False
     """
-    file, info = os.path.abspath(path), CacheInfo()  # the block may change the working directory
+    # The block may change the working directory.
+    file, info = os.path.abspath(path), CacheInfo()
     with _leaves_alone(file), suppress(FileNotFoundError):
         info = load_artifacts(content(file, trusted=True))
     try:
@@ -126,31 +127,34 @@ def load(blob: bytes, usable: bool = False, into: str = "") -> CacheInfo:
 
 def _extend(file: str) -> None:
     """Add what this process used to a bundle, unless it holds that already."""
-    held: contents.Contents = {}
-    with suppress(FileNotFoundError, DamagedEntry):  # then a new one is written
-        held = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
-    found = contents.used(CacheInfo())
+    before: contents.Contents = {}
+    # A file that is missing or damaged is written anew.
+    with suppress(FileNotFoundError, DamagedEntry):
+        before = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
+    used = contents.used(CacheInfo())
     new = {
         place: better
-        for place in found
-        if (better := contents.improved(held.get(place), found[place]))
+        for place in used
+        if (better := contents.improved(before.get(place), used[place]))
     }
     if new:
-        write(file, held | new, CacheInfo())
+        write(file, before | new, CacheInfo())
 
 
-def write(file: str, found: contents.Contents, info: CacheInfo) -> None:
+def write(file: str, entries: contents.Contents, info: CacheInfo) -> None:
     """Write a bundle to a file, whole or not at all; raises OSError, and CacheFault above the limits."""
-    publish(os.path.abspath(file), contents.pack(found, info), 0o644)  # less the umask
+    publish(os.path.abspath(file), contents.pack(entries, info), 0o644)  # less the umask
 
 
 def content(path: str | os.PathLike[str], trusted: bool = False) -> bytes:
     """Read a file as far as it can be a bundle; raises OSError."""
     with open(path, "rb") as stream:
+        # The opened file is asked, since another one may lie at the path by now.
         fault = trust.file_fault(os.fstat(stream.fileno()), frozenset({0})) if trusted else None
         if fault is not None:
             raise PermissionError(fault)
         start = stream.read(len(MAGIC))
+        # A file that does not begin as a bundle is not read whole.
         return start + stream.read(LENGTH_LIMIT) if start == MAGIC else start
 
 

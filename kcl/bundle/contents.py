@@ -18,7 +18,8 @@ from kcl.frontends.loopy import proofs
 
 Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
-MEMOS = (places.SHAPES, places.TUNING)  # they travel beside the entries of layers
+# Memos travel beside the entries of layers.
+MEMOS = (places.SHAPES, places.TUNING)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -27,32 +28,38 @@ _INCOMPLETE = "it is not complete: run kcl flush, then save again"
 
 def used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
+    # What is still under way is written first.
     proofs.write()
     drivers.flush()
-    found: Contents = {}
+    entries: Contents = {}
     for kind, layer in layers.opened().items():
+        # A copy, since another thread may use an entry.
         for address in list(layer.used):
             entry = held(layer, address, info)
             if entry is not None:
-                add(found, kind, address, entry, info)
+                add(entries, kind, address, entry, info)
             elif kind == settings.BINARY:
                 info.left_out.append((digest_of(address), _INCOMPLETE))
-    return found | {(sort, place): entry for sort in MEMOS for place, entry in run_memo.used(sort)}
+    return entries | {
+        (sort, place): entry for sort in MEMOS for place, entry in run_memo.used(sort)
+    }
 
 
-def add(found: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
+def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
     """Add an entry, unless it must stay at home: `info` says so then."""
     reason = _stays(entry) if kind == settings.BINARY else ""
     if reason:
         info.left_out.append((entry.key.digest, reason))
     else:
-        found[kind, address] = entry
+        entries[kind, address] = entry
 
 
-def pack(found: Contents, info: CacheInfo) -> bytes:
+def pack(entries: Contents, info: CacheInfo) -> bytes:
     """Return the bundle of entries; those above the limit are left out. Raises CacheFault above the limits of all."""
     records = []
-    for (kind, address), entry in sorted(found.items(), key=lambda one: one[0]):
+    # Equal contents are equal bytes in one order.
+    for (kind, address), entry in sorted(entries.items(), key=lambda item: item[0]):
+        # The bundle compresses all entries together, so no part is compressed alone.
         blob = entry.pack(in_pieces=False)
         if len(blob) > ENTRY_LIMIT:
             info.left_out.append(
@@ -73,6 +80,7 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[tuple[str, str], Entr
             info.skipped[kind] = info.skipped.get(kind, 0) + 1
             continue
         try:
+            # This raises ValueError for what is no address.
             digest_of(address)
             entry = entry_at(address, blob)
             if (_CODE in entry.parts) != (kind == settings.BINARY):
@@ -112,7 +120,7 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
             target.publish(address, new)
         else:
             target.put(address, new.pack())
-            # an edit of that recipe is said here, too
+            # By the note an edit of that recipe is said on this machine, too.
             if note := str(entry.metadata.get("note") or ""):
                 notes.write(note, entry.key.digest)
 
@@ -121,8 +129,8 @@ def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
     """Return why an entry does not go into its layer here; empty if it does."""
     owners, front_end = layers.TABLE[kind].owners, entry.metadata.get("front_end")
     off = [
-        layers.layer(kind).off(frozenset({one}))
-        for one in ([front_end] if front_end in owners else owners)
+        layers.layer(kind).off(frozenset({owner}))
+        for owner in ([front_end] if front_end in owners else owners)
     ]
     return (
         f"the {kind} layer is off: {off[0]}"
@@ -147,6 +155,7 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
         return entry.described(rows=[*(before_rows | new).values()]) if new else None
     proven, before_proven = _table(entry, "proven"), _table(before, "proven")
     if not proven.keys() <= before_proven.keys():
+        # The proofs of both entries stay.
         return before.described(proven={**proven, **before_proven})
     more = _completeness(entry) > _completeness(before)
     return (
@@ -158,10 +167,10 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
 
 def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
     """Return the rows of a table of choices by what they are about."""
-    found = entry.metadata.get("rows")
+    rows = entry.metadata.get("rows")
     return (
-        {repr([row.get(name) for name in _CASE]): row for row in found if isinstance(row, dict)}
-        if isinstance(found, list)
+        {repr([row.get(name) for name in _CASE]): row for row in rows if isinstance(row, dict)}
+        if isinstance(rows, list)
         else {}
     )
 
@@ -195,7 +204,8 @@ def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> E
             return store.read(address)
         blob = store.get(address)
         return None if blob is None else entry_at(address, blob)
-    except Exception as error:  # a look-up sets it aside and says so
+    except Exception as error:
+        # A look-up sets the entry aside and says so.
         if info is not None:
             info.refused.append((address[-64:], str(error)))
         return None
@@ -205,6 +215,7 @@ def _stays(entry: Entry) -> str:
     """Return why a program stays at home; empty if it may travel."""
     parts = dict(entry.key.parts)
     options = f"{parts.get('options')} {parts.get('variable POCL_EXTRA_BUILD_FLAGS')}"
+    # A word may stand in quotes.
     if any(word.lstrip("'\"").startswith("-g") for word in options.split()):
         return _DEBUG
     return _OWN_PATH if "header paths" in parts else "" if _CODE in entry.parts else _INCOMPLETE

@@ -47,20 +47,22 @@ class BundleRecord(NamedTuple):
 def write(records: Iterable[BundleRecord]) -> bytes:
     """Return the bundle of records; raises CacheFault above the limits, or without the module lzma."""
     chosen = sorted(records)
-    length = sum(_SIZES.size + sum(map(len, one)) for one in chosen)
+    length = sum(_SIZES.size + sum(map(len, record)) for record in chosen)
     if len(chosen) > COUNT_LIMIT or length > LENGTH_LIMIT:
         limits = f"{COUNT_LIMIT} entries and {LENGTH_LIMIT} bytes"
         raise CacheFault(
             f"{len(chosen)} entries of {length} bytes are above the limits of {limits}: name kernels"
         )
     lzma = _lzma()
-    # with a window of 1 MiB
+    # This preset has a window of 1 MiB.
     packer = lzma.LZMACompressor(lzma.FORMAT_XZ, check=lzma.CHECK_NONE, preset=1)
     pieces = []
-    for one in chosen:
-        sizes = _SIZES.pack(*map(len, one))
+    for record in chosen:
+        sizes = _SIZES.pack(*map(len, record))
         pieces.append(
-            packer.compress(b"".join((sizes, one.kind.encode(), one.address.encode(), one.blob)))
+            packer.compress(
+                b"".join((sizes, record.kind.encode(), record.address.encode(), record.blob))
+            )
         )
     stream = b"".join((*pieces, packer.flush()))
     head = _HEAD.pack(MAGIC, FORMAT, len(chosen), length)
@@ -107,13 +109,14 @@ class _Plain:
 
     def take(self, size: int) -> bytes:
         """Return the next bytes; raises DamagedEntry if fewer are left."""
+        # The claim is compared before anything is decompressed, so a false size takes no memory.
         self._left -= size
-        found = bytearray()
-        while len(found) < size and self._left >= 0:
-            found += self._next(size - len(found))
+        content = bytearray()
+        while len(content) < size and self._left >= 0:
+            content += self._next(size - len(content))
         if self._left < 0:
             raise DamagedEntry(f"a record claims {size} bytes, {-self._left} more than are left")
-        return bytes(found)
+        return bytes(content)
 
     def end(self) -> None:
         """Raise DamagedEntry unless the stream ends here."""
@@ -123,11 +126,13 @@ class _Plain:
             raise DamagedEntry("the bundle goes on behind its last record")
 
     def _next(self, most: int) -> bytes:
+        # The decompressor gets bytes only when it asks for some.
         piece = self._stream[: _PIECE * self._reader.needs_input]
         self._stream = self._stream[len(piece) :]
         if self._reader.eof or (self._reader.needs_input and not piece):
             raise DamagedEntry("the bundle ends inside a record")
         try:
+            # `most` bounds the memory, however far a stream expands.
             return bytes(self._reader.decompress(piece, most))
         except (self._lzma.LZMAError, MemoryError) as error:
             raise DamagedEntry(f"the bundle cannot be decompressed: {error}") from error

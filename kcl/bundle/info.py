@@ -103,8 +103,8 @@ def misfit(kind: str, key: Key) -> str:
     mine, here = devices.compared(key) if kind == settings.BINARY else moment.compared(key)
     if here is None:
         return f"there is no device of the platform {dict(key.parts).get('platform')} here"
-    said = [
-        sentence(one, About(binary=kind == settings.BINARY)) or f"{one.name} differs"
-        for one in mine.diff(here)
+    reasons = [
+        sentence(part, About(binary=kind == settings.BINARY)) or f"{part.name} differs"
+        for part in mine.diff(here)
     ]
-    return "; ".join(said[:_MOST])
+    return "; ".join(reasons[:_MOST])

@@ -28,7 +28,8 @@ from kcl.errors import CacheFault, DamagedEntry
 
 _MODULE = "kcl.drivers.builder"
 _START_SECONDS, _BUILD_SECONDS, _LAUNCH_SECONDS = 120.0, 600.0, 30.0
-_MOST_JOBS = 8  # the default: each child needs the memory of an OpenCL driver
+# The default is small, since each child needs the memory of an OpenCL driver.
+_MOST_JOBS = 8
 
 
 class Rebuilt(NamedTuple):
@@ -52,19 +53,20 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
     Raises OSError, and CacheFault for a bundle that is damaged.
     """
     data, info = bundle.content(file), CacheInfo()
-    found = dict(contents.unpack(data, info))
+    entries = dict(contents.unpack(data, info))
     if info.refused:
         raise DamagedEntry(f"{file}: {': '.join(info.refused[0])}")
-    programs = [entry for (kind, _), entry in found.items() if kind == settings.BINARY]
+    programs = [entry for (kind, _), entry in entries.items() if kind == settings.BINARY]
     with ExitStack() as block:
         if to:
+            # A cache of its own holds what goes into the new bundle.
             folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
             block.enter_context(option.cache_dir(folder))
         bundle.load(data, usable=True)
         done = of_programs(programs, jobs, **order)
         if to:
-            new = {place: one for place, one in found.items() if place[0] != settings.BINARY}
-            for address in dict.fromkeys([one.address for one in done]):
+            new = {place: entry for place, entry in entries.items() if place[0] != settings.BINARY}
+            for address in dict.fromkeys([rebuilt.address for rebuilt in done]):
                 entry = contents.held(layers.binary(), address) if address else None
                 if entry is not None:
                     contents.add(new, settings.BINARY, address, entry, info)
@@ -77,7 +79,8 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
     if off := layers.binary().off():
         raise CacheFault(f"the binary layer is off: {off}")
     chosen: dict[Any, Entry] = {}
-    for entry in programs:  # of one program, that whose launch is noted
+    # Of the entries of one program that counts whose launch is noted.
+    for entry in programs:
         same = tuple(
             [part for part in entry.key.parts if part.name.startswith(devices.OF_A_PROGRAM)]
         )
@@ -90,8 +93,8 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
         with ProgressLine() as line:
             names = pool.submit(crew.devices).result()
             works = [
-                pool.submit(crew.rebuilt, *one)
-                for one in product(chosen.values(), enumerate(names))
+                pool.submit(crew.rebuilt, *pair)
+                for pair in product(chosen.values(), enumerate(names))
             ]
             done = []
             for number, work in enumerate(works, 1):
@@ -99,12 +102,17 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
                 done.append(work.result())
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for _time in range(2):  # a thread may start one in between
+        # A thread may start a child in between, which the second turn ends.
+        for _time in range(2):
             crew.end()
             pool.shutdown()
+    # A driver may give out a binary late, so entries are completed before they are counted.
     drivers.flush()
     lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
-    return [one if one.is_there or not one.address else one._replace(verdict=lost) for one in done]
+    return [
+        rebuilt if rebuilt.is_there or not rebuilt.address else rebuilt._replace(verdict=lost)
+        for rebuilt in done
+    ]
 
 
 class _Crew:
@@ -118,33 +126,35 @@ class _Crew:
 
     def devices(self) -> list[str]:
         """Return the names of the devices."""
-        found: list[str] = self._ask(_START_SECONDS, "devices")
-        if not found:
+        names: list[str] = self._ask(_START_SECONDS, "devices")
+        if not names:
             named = self._order.device
             why = f"has {named!r} in its name" if named else "takes programs of kcl"
             raise CacheFault(f"no device of this machine {why}")
-        return found
+        return names
 
     def rebuilt(self, entry: Entry, device: tuple[int, str]) -> Rebuilt:
         """Build a program and launch it; one that cannot be launched is completed as it is."""
         number, name = device
         build = ("build", number, entry.key.digest, entry.pack())
-        found = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
+        result = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
         try:
             verdict, address = self._ask(_BUILD_SECONDS, *build)
-            found = found._replace(verdict=verdict, address=address)
+            result = result._replace(verdict=verdict, address=address)
             if verdict.outcome != builder.BUILT:
-                return found
+                return result
             try:
-                return found._replace(launch=self._ask(_LAUNCH_SECONDS, "launch"))
+                return result._replace(launch=self._ask(_LAUNCH_SECONDS, "launch"))
             except ChildFault as fault:
+                # The launch has ended the child. A new one builds again, and leaves the program
+                # without a launch.
                 if self._ask(_BUILD_SECONDS, *build)[0].outcome == builder.BUILT:
                     self._ask(_BUILD_SECONDS, "leave")
-                return found._replace(launch=": ".join(fault.verdict))
+                return result._replace(launch=": ".join(fault.verdict))
         except ChildFault as fault:
-            return found._replace(verdict=Verdict(builder.FAILED, ": ".join(fault.verdict)))
+            return result._replace(verdict=Verdict(builder.FAILED, ": ".join(fault.verdict)))
 
-    def _ask(self, seconds: float, verb: str, *given: Any) -> Any:
+    def _ask(self, seconds: float, verb: str, *question: Any) -> Any:
         """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
         if self._is_over:
             raise ChildFault(Verdict("stopped"))
@@ -154,7 +164,7 @@ class _Crew:
             self._children.append(child)
             child.begin(self._order)
         try:
-            return child.ask(seconds, verb, *given)
+            return child.ask(seconds, verb, *question)
         except ChildFault:
             self._thread.child = None
             raise

@@ -53,7 +53,7 @@ _NAMES = (
         "init",
     ),
 )
-# commands that lie in the module of another one
+# Commands that lie in the module of another one.
 _BESIDE = {
     "wait": "flush",
     "unpin": "pin",
@@ -78,9 +78,9 @@ class Lazy(click.Group):
             return None
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
-        for one in command.params:
-            if one.name in _KERNELS:
-                one.shell_complete = _complete  # type: ignore[method-assign]
+        for parameter in command.params:
+            if parameter.name in _KERNELS:
+                parameter.shell_complete = _complete  # type: ignore[method-assign]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,7 +88,11 @@ class Lazy(click.Group):
         commands = {name: self.get_command(ctx, name) for name in COMMANDS}
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, one.get_short_help_str(1000)) for name, one in commands.items() if one]
+                [
+                    (name, command.get_short_help_str(1000))
+                    for name, command in commands.items()
+                    if command
+                ]
             )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -107,7 +111,8 @@ class Lazy(click.Group):
             return super().invoke(ctx)
         except (OSError, CacheFault) as error:
             if getattr(error, "errno", None) == errno.EPIPE:
-                raise  # click ends quietly
+                # click ends quietly.
+                raise
             _let_go()
             raise click.ClickException(str(error)) from None
 
@@ -136,6 +141,7 @@ def main() -> None:
     """
     if settings.variable("NO_COLOR"):
         click.get_current_context().color = False
-    if isinstance(sys.stdout, io.TextIOWrapper):  # the name of a file may be any bytes
+    # The name of a file may be any bytes.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")

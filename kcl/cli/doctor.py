@@ -27,22 +27,22 @@ def doctor() -> output.Reply:
     """
     fine, fault = state.attempt()
     tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
-    found = [*run(), *tried]
+    findings = [*run(), *tried]
     return output.Reply(
-        lambda: [{"check": check, **finding._asdict()} for check, finding in found],
-        lambda: _show(found),
-        any(one.severity == PROBLEM for _check, one in found),
+        lambda: [{"check": check, **finding._asdict()} for check, finding in findings],
+        lambda: _show(findings),
+        any(finding.severity == PROBLEM for _check, finding in findings),
     )
 
 
-def _show(found: list[tuple[str, Finding]]) -> None:
+def _show(findings: list[tuple[str, Finding]]) -> None:
     lines = []
-    for check, finding in found:
+    for check, finding in findings:
         lines.append((finding.severity, check, finding.words))
         if finding.cure:
             lines.append(("", "cure", finding.cure))
     output.table(_HEAD, lines)
-    counts = Counter([finding.severity for _check, finding in found])
+    counts = Counter([finding.severity for _check, finding in findings])
     click.echo(
         ", ".join(
             counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")

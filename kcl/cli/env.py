@@ -33,7 +33,8 @@ OTHERS = {
         "invokers without argument checks: part of the generator key",
     ),
 }
-_SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")  # addresses, which may hold passwords
+# Addresses may hold passwords.
+_SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")
 _HIDDEN = "KCL_REMOTE_HEADERS"
 _HEAD = (
     Column("variable"),
@@ -87,8 +88,10 @@ def env(
     Exits with 2 for a wish that no variable can fulfil.
     """
     if not (off or on or directory is not None):
-        found = sorted(_lines(), key=lambda line: line.value is None)
-        return output.Reply(lambda: [line._asdict() for line in found], lambda: _show(found))
+        variables = sorted(_lines(), key=lambda line: line.value is None)
+        return output.Reply(
+            lambda: [line._asdict() for line in variables], lambda: _show(variables)
+        )
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
@@ -103,19 +106,20 @@ def _split(words: tuple[str, ...]) -> list[str]:
     return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
-def _show(found: list[VariableLine]) -> None:
-    given = [line for line in found if line.value is not None]
-    if given:
+def _show(variables: list[VariableLine]) -> None:
+    present = [line for line in variables if line.value is not None]
+    if present:
         output.table(
             _HEAD,
             [
                 (line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect)
-                for line in given
+                for line in present
             ],
         )
         click.echo()
     unset: dict[str, list[str]] = {}
-    for line in found[len(given) :]:
+    # The variables that are not set stand last.
+    for line in variables[len(present) :]:
         unset.setdefault(", ".join(line.read_by), []).append(line.variable)
     output.table(_UNSET, [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
@@ -127,22 +131,23 @@ def _show(found: list[VariableLine]) -> None:
 
 def _lines() -> list[VariableLine]:
     """Return a line for each variable: kcl's own, then those of the other caches, then those without a reader."""
-    found = [_own(setting) for setting in settings.SETTINGS]
+    listed = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
     for name, row in ROWS.items():
         for variable in (*row.variables, *row.code_variables):
-            if variable != "HOME":  # all programs read it
+            # All programs read `HOME`.
+            if variable != "HOME":
                 variables.setdefault(variable, []).append(name)
-    found += [_foreign(variable, names) for variable, names in variables.items()]
-    found += [
+    listed += [_foreign(variable, names) for variable, names in variables.items()]
+    listed += [
         VariableLine(variable, settings.variable(variable), (reader,), effect)
         for variable, (reader, effect) in OTHERS.items()
     ]
-    known = {line.variable for line in found}
-    return found + [
+    named = {line.variable for line in listed}
+    return listed + [
         VariableLine(name, settings.variable(name), (), "nobody reads it")
         for name in sorted(settings.environment())
-        if name.startswith("KCL_") and name not in known
+        if name.startswith("KCL_") and name not in named
     ]
 
 
@@ -154,7 +159,7 @@ def _own(setting: settings.Setting) -> VariableLine:
     if value is None and setting.key in settings.from_file():
         value, effect = settings.from_file()[setting.key], f"{effect} (settings file)"
     if value and setting.variable in _SECRETS:
-        value = ", ".join(shown(one.strip()) for one in value.split(","))
+        value = ", ".join(shown(address.strip()) for address in value.split(","))
     if value and setting.variable == _HIDDEN:
         value = "(not shown)"
     return VariableLine(setting.variable, value, ("kcl",), effect)
@@ -178,7 +183,7 @@ def _effect(variable: str, value: str | None, name: str) -> str:
     row, place = ROWS[name], foreign.place(name)
     if variable in row.code_variables:
         return "changes code: part of the program key"
-    switch = next((each for each in row.switches if each.variable == variable), None)
+    switch = next((switch for switch in row.switches if switch.variable == variable), None)
     verdict = switch and switch.parse(value)
     if verdict is not None:
         off = f"off ({verdict})" if verdict else "off"

@@ -38,38 +38,39 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
     history = journal.last_misses()
-    asked = misses.chosen(history, kernel, every)
-    left_out = len(asked) - limit if limit else 0
-    found = misses.told(asked[-limit:], history)
+    chosen = misses.chosen(history, kernel, every)
+    left_out = len(chosen) - limit if limit else 0
+    # A limit of 0 is all: the slice begins at 0 then.
+    told = misses.told(chosen[-limit:], history)
 
     def show() -> None:
-        said = lines(found)
-        if found:
-            said += [*misses.pending().described(), *state.facts()["words"]]
+        words = lines(told)
+        if told:
+            words += [*misses.pending().described(), *state.facts()["words"]]
             if left_out > 0:
-                said.append(f"{left_out} earlier ones are left out: kcl explain --limit 0")
+                words.append(f"{left_out} earlier ones are left out: kcl explain --limit 0")
         elif fault := journal.fault():
             output.fail(f"the last misses cannot be read: {fault}")
         else:
-            near = meant(kernel or "", {one.kernel for one in history})
+            near = meant(kernel or "", {miss.kernel for miss in history})
             of = "" if kernel is None else f" of kernel {kernel!r}"
-            said.append(f"no miss{of} is known{near}")
-        output.say("\n".join([*said, *views.decisions(kernel)]))
+            words.append(f"no miss{of} is known{near}")
+        output.say("\n".join([*words, *views.decisions(kernel)]))
 
     def as_json() -> list[dict[str, Any]]:
         return [
-            {**one._asdict(), "changes": [change._asdict() for change in one.changes]}
-            for one in found
+            {**miss._asdict(), "changes": [change._asdict() for change in miss.changes]}
+            for miss in told
         ]
 
-    return output.Reply(as_json, show, kernel is not None and not found)
+    return output.Reply(as_json, show, kernel is not None and not told)
 
 
-def lines(found: Iterable[misses.Miss]) -> list[str]:
+def lines(told: Iterable[misses.Miss]) -> list[str]:
     """Write each process with its misses, and how long ago the last of these was."""
-    said = list[str]()
-    for (driver, process), group in groupby(found, lambda one: (one.driver, one.process)):
+    words = list[str]()
+    for (driver, process), group in groupby(told, lambda miss: (miss.driver, miss.process)):
         run = list(group)
-        said.append(f"{driver or 'python'}, process {process}, {output.ago(run[-1].time)}")
-        said += [f"  {line}" for line in misses.lines(run)]
-    return said
+        words.append(f"{driver or 'python'}, process {process}, {output.ago(run[-1].time)}")
+        words += [f"  {line}" for line in misses.lines(run)]
+    return words

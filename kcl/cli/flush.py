@@ -31,17 +31,18 @@ def flush(timeout: float) -> output.Reply:
     """
     done = inspect.flush(timeout)
     try:
+        # Nothing waits where nothing can be stored, so that is asked for, too.
         trust.check(places.own())
         trust.check_writer(places.own(), gives=True)
-        found = drivers.pending()
+        pending = drivers.pending()
     except (OSError, CacheFault) as error:
         output.fail(f"nothing can be stored: {error}")
-    words = found.described()
-    value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
+    words = pending.described()
+    value = {"programs": len(pending.here), "elsewhere": pending.devices(), "words": words}
     return output.Reply(
         lambda: value,
         lambda: click.echo("\n".join(words or ["every entry is complete"])),
-        bool(found.here) or not done,
+        bool(pending.here) or not done,
     )
 
 

@@ -26,6 +26,7 @@ def _in_place_of_the_cache(file: str) -> Iterator[None]:
 
 def _see(context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
     if file is not None and not context.resilient_parsing:
+        # A shell that completes words loads nothing. The entries go away as the command ends.
         context.with_resource(_in_place_of_the_cache(os.path.abspath(file)))
 
 

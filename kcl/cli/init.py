@@ -46,7 +46,8 @@ def _do() -> None:
     elif _is_known(folder, recorded.get(checkout)):
         output.say(f"{folder} is in use already")
     elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
-        file.record(settings.settings_file(), checkout, token)  # the checkout was moved
+        # The checkout was moved.
+        file.record(settings.settings_file(), checkout, token)
         output.say(f"{folder} is recorded anew: it was at another place")
     else:
         output.fail(
@@ -69,6 +70,7 @@ def _make(checkout: str, folder: str) -> None:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
+        # Without its record the folder would count as one that came with a clone.
         purge.remove_path(folder)
         raise
     output.say(f"kcl's files of this checkout now lie in {folder}")
@@ -81,6 +83,7 @@ def _undo() -> None:
         output.fail("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
+        # The helper ends first, or it would write there again.
         drivers.quiet(os.path.join(folder, places.KCL))
         purge.remove_path(folder)
         output.say(f"{folder} is removed")
@@ -100,7 +103,7 @@ def _above() -> list[str]:
 
 
 def _checkout() -> str:
-    found = next(
+    checkout = next(
         (
             place
             for place in _above()
@@ -108,9 +111,9 @@ def _checkout() -> str:
         ),
         None,
     )
-    if found is None:
+    if checkout is None:
         output.fail(
             f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
             "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
         )
-    return found
+    return checkout

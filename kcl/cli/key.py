@@ -51,11 +51,14 @@ def trust_key(line: str) -> None:
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
     brought = Counter(signer for signers in notes.arrivals().values() for signer in signers)
-    gone = {one.id: f"{one.name} (forgotten)" for one in seal.forgotten() if brought[one.id]}
+    gone = {
+        public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
+    }
+    # The name of a trusted key counts before that of a forgotten one.
     names = {
         **dict.fromkeys(brought, "(unknown)"),
         **gone,
-        **{one.id: one.name for one in seal.trusted()},
+        **{public.id: public.name for public in seal.trusted()},
     }
     rows = [(name, signer, str(brought[signer])) for signer, name in names.items()]
     if rows:
@@ -76,7 +79,7 @@ def forget(name: str, purge: bool | None) -> None:
 
     Exits with 1 where no key of that name is trusted.
     """
-    gone = next((one for one in seal.trusted() if one.name == name), None)
+    gone = next((public for public in seal.trusted() if public.name == name), None)
     if gone is None:
         output.fail(f"no key {name} is trusted; `kcl key list` lists them")
     if gone.line in settings.read().trusted_keys:
@@ -85,6 +88,7 @@ def forget(name: str, purge: bool | None) -> None:
     output.say(f"{name} is not trusted any more")
     brought = sum(1 for signers in notes.arrivals().values() if gone.id in signers)
     words = counted(brought, "entry", "entries")
+    # Without a terminal nobody can be asked.
     if brought and purge is None and not sys.stdin.isatty():
         output.say(f"{words} of it stay: kcl purge --signed-by {gone.id} removes them")
     elif brought and (

@@ -37,14 +37,15 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     Exits with 0; with 1 where nothing was stored, or a bundle is damaged.
     """
     if into:
+        # Everyone may read a site directory.
         os.umask(0o022)
-    found = [
+    loaded = [
         (file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else ""))
         for file in files
     ]
-    for file, info in found:
+    for file, info in loaded:
         output.say(f"{file}:\n{info}")
         for reason, count in Counter([reason for _digest, reason in info.unusable]).items():
             output.say(f"{counted(count, 'entry', 'entries')} cannot hit here: {reason}")
-    damaged = any(info.refused for _file, info in found)
-    output.end(damaged or all(info.empty() for _file, info in found))
+    damaged = any(info.refused for _file, info in loaded)
+    output.end(damaged or all(info.empty() for _file, info in loaded))

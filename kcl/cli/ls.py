@@ -68,22 +68,22 @@ def ls(
     """
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
-    found = catalogue.chosen(layer_names, kernel, device, sort)
+    entries = catalogue.chosen(layer_names, kernel, device, sort)
     faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
 
     def show() -> None:
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
-        shown = found[: most or None]
+        shown = entries[: most or None]
         if shown:
-            output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
-            if len(shown) < len(found):
-                click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
+            output.table(HEAD, [cells(entry) for entry in catalogue.described(shown)])
+            if len(shown) < len(entries):
+                click.echo(f"{len(entries) - len(shown)} more; --limit 0 shows all")
         else:
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
 
     output.complain(*faults)
     return output.Reply(
-        lambda: [one._asdict() for one in catalogue.described(found[: limit or None])],
+        lambda: [entry._asdict() for entry in catalogue.described(entries[: limit or None])],
         show,
         bool(faults),
     )

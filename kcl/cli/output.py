@@ -44,7 +44,7 @@ class Reply(NamedTuple):
 
     value: Callable[[], Any]
     show: Callable[[], object]
-    found: bool = False
+    fails: bool = False
 
 
 def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
@@ -53,10 +53,10 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
     def decorate(command: Callable[..., Reply]) -> Callable[..., None]:
         @flag("--json", "as_json", help=f"Print JSON: {what}.")
         @functools.wraps(command)
-        def run(as_json: bool, **given: Any) -> None:
-            value, show, found = command(**given)
+        def run(as_json: bool, **options: Any) -> None:
+            value, show, fails = command(**options)
             click.echo(json.dumps(value(), indent=2)) if as_json else show()
-            end(found)
+            end(fails)
 
         return run
 
@@ -72,9 +72,9 @@ def usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def end(found: bool) -> NoReturn:
+def end(fails: bool) -> NoReturn:
     """End the command, with status 1 if something was found or could not be done."""
-    raise SystemExit(FOUND if found else FINE)
+    raise SystemExit(FOUND if fails else FINE)
 
 
 def fail(message: str) -> NoReturn:
@@ -93,7 +93,7 @@ def table(
 def paint(text: str) -> str:
     """Give words that say how a look-up ended, or that something is off, their colour."""
     words = rf"\b({'|'.join(_COLOURS)})\b"
-    return re.sub(words, lambda found: click.style(found[0], _COLOURS[found[0]]), text)
+    return re.sub(words, lambda match: click.style(match[0], _COLOURS[match[0]]), text)
 
 
 def is_terminal() -> bool:

@@ -21,11 +21,11 @@ def pin(kernel: tuple[str, ...]) -> output.Reply:
     """
     if kernel:
         space.pin([*space.pins(), *kernel])
-    held = space.pins()
-    if not held:
+    pins = space.pins()
+    if not pins:
         output.complain("nothing is pinned")
     return output.Reply(
-        lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False)
+        lambda: pins, lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False)
     )
 
 
@@ -37,10 +37,10 @@ def unpin(kernel: tuple[str, ...]) -> None:
     Exits with 1 where one was not pinned.
     """
     before = space.pins()
-    space.pin([one for one in before if one not in kernel])
-    for one in kernel:
-        if one in before:
-            click.echo(f"{one} is not pinned any more")
+    space.pin([name for name in before if name not in kernel])
+    for name in kernel:
+        if name in before:
+            click.echo(f"{name} is not pinned any more")
         else:
-            output.complain(f"{one} is not pinned; `kcl pin` lists the pins")
+            output.complain(f"{name} is not pinned; `kcl pin` lists the pins")
     output.end(not set(kernel) <= set(before))

@@ -28,8 +28,8 @@ def pull(name: str | None) -> None:
 
     Exits with 0; with 1 where no entry came.
     """
-    found = _done("pull", name)
-    output.end(bool(found.fault) or not found.entries)
+    outcome = _done("pull", name)
+    output.end(bool(outcome.fault) or not outcome.entries)
 
 
 @click.command()
@@ -52,26 +52,32 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     secret = key.read().strip() if key is not None else ""
     if key is not None and not secret:
         raise click.UsageError("--key is empty: is the secret given to this job?")
-    found = _done("push", name, file=file or "", secret=secret, anew=anew)
-    output.end(bool(found.fault))
+    outcome = _done("push", name, file=file or "", secret=secret, anew=anew)
+    output.end(bool(outcome.fault))
 
 
 def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     here = project.project()
+    # If no list of this project waits, the project that ran last is meant.
     last = here.name if used.waits(here.name) else used.last()
     if (chosen := name or settings.read().remote_name or last or here.name) != here.name:
         here = project.Project(chosen, "")
-    found = ask.by_hand(work, here.name, **more)
-    came = f"{counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}"
+    outcome = ask.by_hand(work, here.name, **more)
+    came = f"{counted(outcome.entries, 'entry', 'entries')}, {output.size(outcome.bytes)}"
     there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
     words = [
-        f"failed: {found.fault}" if found.fault else f"{there}: {came}" if found.bytes else absent,
-        found.remark,
+        f"failed: {outcome.fault}"
+        if outcome.fault
+        else f"{there}: {came}"
+        if outcome.bytes
+        else absent,
+        outcome.remark,
     ]
     output.say(
-        f"{shown(settings.read().remote)}, {here.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
+        f"{shown(settings.read().remote)}, {here.name}: {'; '.join(filter(None, words))} "
+        f"({output.seconds(outcome.seconds)})"
     )
     if here.source.startswith("the folder"):
         output.say(f"the name is that of {here.source}; remote_name in pyproject.toml gives one")
-    return found
+    return outcome

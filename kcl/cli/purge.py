@@ -57,18 +57,19 @@ def purge(
         return
     with output.usage():
         age = None if older is None else parsers.age(older)
-        found = removing.planned(layer, everything, age, kernel)
-    _show(found)
-    output.complain(*(refusal.words("is left alone") for refusal in found.refusals))
-    if found.items and dry_run:
+        removal = removing.planned(layer, everything, age, kernel)
+    _show(removal)
+    output.complain(*(refusal.words("is left alone") for refusal in removal.refusals))
+    if removal.items and dry_run:
         click.echo("nothing is removed: this is a dry run")
-    elif found.items and (yes or click.confirm("Remove this?", abort=True)):
-        shown = set(found.refusals)
-        found = removing.purge(*layer, everything=everything, older=age, kernel=kernel)
-        left = [refusal for refusal in found.refusals if refusal not in shown]
+    elif removal.items and (yes or click.confirm("Remove this?", abort=True)):
+        # A refusal that was shown is not repeated.
+        shown = set(removal.refusals)
+        removal = removing.purge(*layer, everything=everything, older=age, kernel=kernel)
+        left = [refusal for refusal in removal.refusals if refusal not in shown]
         output.complain(*(refusal.words("could not be removed") for refusal in left))
-        click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
-    output.end(bool(found.refusals))
+        click.echo("the rest is removed" if left else f"{output.size(removal.bytes)} are removed")
+    output.end(bool(removal.refusals))
 
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
@@ -83,10 +84,10 @@ def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
         click.echo(f"{counted(packs.remove(signer), 'entry', 'entries')} removed")
 
 
-def _show(found: removing.Removal) -> None:
+def _show(removal: removing.Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
     groups: dict[tuple[str, str], list[removing.RemovalItem]] = {}
-    for item in found.items:
+    for item in removal.items:
         groups.setdefault(
             (item.cache, item.path if item.is_database else os.path.dirname(item.path)), []
         ).append(item)
@@ -110,4 +111,4 @@ def _show(found: removing.Removal) -> None:
     if not cells:
         click.echo("there is nothing to remove")
         return
-    output.table(_HEAD, [*cells, ("all", str(found.files), output.size(found.bytes), "")])
+    output.table(_HEAD, [*cells, ("all", str(removal.files), output.size(removal.bytes), "")])

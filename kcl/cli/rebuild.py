@@ -66,18 +66,20 @@ def rebuild(
         done = rebuilding.of_file(file, to, jobs, **order)
     else:
         listed = inventory.entries(settings.BINARY, faults=faults)
-        programs = [entry for one in listed if (entry := inventory.read(one, faults))]
+        programs = [entry for row in listed if (entry := inventory.read(row, faults))]
         done = rebuilding.of_programs(programs, jobs, **order)
     if not done:
         output.say("no programs")
     fine = {BUILT: "built", THERE: "there before"}
-    counts = Counter([(one.device, fine.get(one.verdict.outcome, "not built")) for one in done])
+    counts = Counter(
+        [(result.device, fine.get(result.verdict.outcome, "not built")) for result in done]
+    )
     for (name, what), count in sorted(counts.items()):
         output.say(f"{name}: {counted(count, 'program', 'programs')} {what}")
-    for one in done:
-        if one.verdict.outcome not in fine:
-            output.complain(f"{one.kernel}: {': '.join(filter(None, one.verdict))}")
-        elif one.launch:
-            output.say(f"{one.kernel}: not launched: {one.launch}")
+    for result in done:
+        if result.verdict.outcome not in fine:
+            output.complain(f"{result.kernel}: {': '.join(filter(None, result.verdict))}")
+        elif result.launch:
+            output.say(f"{result.kernel}: not launched: {result.launch}")
     output.complain(*faults)
-    output.end(bool(faults) or any(one.verdict.outcome not in fine for one in done))
+    output.end(bool(faults) or any(result.verdict.outcome not in fine for result in done))

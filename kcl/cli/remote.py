@@ -26,9 +26,9 @@ def remote() -> None:
 @remote.command(name="ls", short_help="List the packs.")
 def list_packs() -> None:
     """List the packs of the remote: project, key, size and age, as they say of themselves."""
-    found = packs.listed()
-    if found:
-        _show(found)
+    listed = packs.listed()
+    if listed:
+        _show(listed)
     else:
         click.echo("no pack is there")
 
@@ -44,31 +44,31 @@ def rm(project: str, key: str | None, yes: bool) -> None:
 
     Exits with 1 where there is no such pack.
     """
-    found = [
-        one
-        for one in packs.listed()
-        if (one.project == project or (len(project) >= _DIGITS and one.name.startswith(project)))
-        and key in (None, one.key)
+    chosen = [
+        pack
+        for pack in packs.listed()
+        if (pack.project == project or (len(project) >= _DIGITS and pack.name.startswith(project)))
+        and key in (None, pack.key)
     ]
-    if not found:
+    if not chosen:
         output.fail(f"there is no pack of {project}; `kcl remote ls` lists them")
-    _show(found)
+    _show(chosen)
     if yes or click.confirm("Remove this?", abort=True):
-        packs.drop([one.name for one in found])
-        click.echo(f"{counted(len(found), 'pack', 'packs')} removed")
+        packs.drop([pack.name for pack in chosen])
+        click.echo(f"{counted(len(chosen), 'pack', 'packs')} removed")
 
 
-def _show(found: list[packs.ListedPack]) -> None:
+def _show(listed: list[packs.ListedPack]) -> None:
     output.table(
         _HEAD,
         [
             (
-                one.project,
-                one.key,
-                output.size(one.size),
-                output.seconds(max(0.0, time.time() - one.moment)),
-                one.name[:_DIGITS],
+                pack.project,
+                pack.key,
+                output.size(pack.size),
+                output.seconds(max(0.0, time.time() - pack.moment)),
+                pack.name[:_DIGITS],
             )
-            for one in found
+            for pack in listed
         ],
     )

@@ -39,6 +39,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
 
     Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
     """
+    # A check has to see every miss.
     run = last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
     if run is None:
         fault = journal.fault()
@@ -55,7 +56,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
     return output.Reply(
         run.described,
         lambda: [*map(output.say, [] if html else _lines(run, shared))],
-        fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told),
+        fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),
     )
 
 

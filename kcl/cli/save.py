@@ -36,27 +36,27 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     complete = flush()
     faults: list[inventory.Refusal] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
-    found, info = contents.Contents(), CacheInfo()
-    for one in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
-        if one.layer in (layer_names or settings.LAYERS):
-            entry = inventory.read(one, faults)
+    entries, info = contents.Contents(), CacheInfo()
+    for row in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
+        if row.layer in (layer_names or settings.LAYERS):
+            entry = inventory.read(row, faults)
             if entry is not None:
-                contents.add(found, one.layer, one.address, entry, info)
+                contents.add(entries, row.layer, row.address, entry, info)
     if not layer_names and not last_run:
-        found |= {
+        entries |= {
             (places.TUNING, at): entry
             for at, entry in run_memo.used(places.TUNING, every=True)
             if _is_named(str(entry.metadata.get("kernel")), kernel)
         }
-    if found:
-        bundle.write(file, found, info)
+    if entries:
+        bundle.write(file, entries, info)
         output.say(f"{file}:\n{info}")
     else:
         click.echo(
-            "no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel])
+            "no entries" + "".join([meant(name, {row.kernel for row in rows}) for name in kernel])
         )
     output.complain(*faults)
-    output.end(not (found and complete) or bool(faults))
+    output.end(not (entries and complete) or bool(faults))
 
 
 def _is_named(kernel: str, names: Sequence[str]) -> bool:
@@ -69,20 +69,21 @@ def _chosen(
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
     run = find_last_run() if last_run else None
     ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
-    shown = [one for one in rows if one.is_shown]
+    shown = [row for row in rows if row.is_shown]
     named = {
-        one.digest: inventory.launched(one)[0]
-        for one in shown
-        if _is_named(one.kernel, kernels) and (not last_run or one.digest in ran)
+        row.digest: inventory.launched(row)[0]
+        for row in shown
+        if _is_named(row.kernel, kernels) and (not last_run or row.digest in ran)
     }
-    texts = set() if last_run else set(named.values())  # a run has used both partners
-    found = [one for one in shown if one.digest in named or inventory.launched(one)[0] in texts]
-    code = [one for one in found if one.layer == settings.GENERATOR]
-    led = {digest for one in code for digest in inventory.led_by(one.key)}
-    sites = {one.recipe.site.partition(":")[0] for one in code}
-    return found + [
-        one
-        for one in rows
-        if (one.kind == inventory.BASE and one.digest in led)
-        or (one.kind == inventory.PROOFS and one.kernel in sites)
+    # A run has used both partners.
+    texts = set() if last_run else set(named.values())
+    chosen = [row for row in shown if row.digest in named or inventory.launched(row)[0] in texts]
+    code = [row for row in chosen if row.layer == settings.GENERATOR]
+    led = {digest for row in code for digest in inventory.led_by(row.key)}
+    sites = {row.recipe.site.partition(":")[0] for row in code}
+    return chosen + [
+        row
+        for row in rows
+        if (row.kind == inventory.BASE and row.digest in led)
+        or (row.kind == inventory.PROOFS and row.kernel in sites)
     ]

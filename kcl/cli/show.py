@@ -39,7 +39,8 @@ _ASKED = {
 }
 _ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
-_OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
+# Generated code is the same for all devices.
+_OF_CODE = {"source", "options", "invoker"}
 _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
@@ -54,6 +55,7 @@ class ShownEntry(NamedTuple):
 
 def _flags(command: Any) -> Any:
     """Give a command the options that say what to print."""
+    # The option that is added last stands first in the help.
     for name, (flag, words) in reversed(_ASKED.items()):
         command = output.flag(flag, name, help=words)(command)
     return command
@@ -84,39 +86,39 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
-    found = [
+    entries = [
         ShownEntry(summary, line, _read(summary))
         for summary, line in zip(summaries, catalogue.described(summaries), strict=True)
     ]
     if binary:
-        binary.write(_part(found[0], "binary"))
+        binary.write(_part(entries[0], "binary"))
 
     def shown() -> None:
         if wanted:
-            click.echo("\n".join(_PIECES[name](found[0]) for name in wanted))
+            click.echo("\n".join(_PIECES[name](entries[0]) for name in wanted))
         elif not binary:
-            output.say("\n\n".join(map(_about, found)), _INDENT)
+            output.say("\n\n".join(map(_about, entries)), _INDENT)
 
-    return output.Reply(lambda: [_in_full(one, wanted) for one in found], shown)
+    return output.Reply(lambda: [_in_full(entry, wanted) for entry in entries], shown)
 
 
 def _tuned(kernel: str, html: str | None) -> output.Reply:
     """Show the tables of a kernel, by its name."""
-    found = views.tables(kernel)
-    if not found:
+    tables = views.tables(kernel)
+    if not tables:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
     if html:
-        pages.write(html, kernel, "Time by that of the default", map(_drawn, found))
-    text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
+        pages.write(html, kernel, "Time by that of the default", map(_drawn, tables))
+    text = "\n\n".join("\n".join(views.lines(table, with_facts=True)) for table in tables)
     show = partial(click.echo, "" if html else output.paint(text), nl=not html)
-    return output.Reply(lambda: [views.described(one) for one in found], show)
+    return output.Reply(lambda: [views.described(table) for table in tables], show)
 
 
 def _drawn(table: views.TableFile) -> Html:
     """Draw the candidates of a table: their time by that of the default, with noise."""
-    found = views.raced(table)
+    candidates = views.raced(table)
     longest = max(
-        (row.ratio * (1 + row.noise) for _label, _kind, row in found if row.ratio), default=1
+        (row.ratio * (1 + row.noise) for _label, _kind, row in candidates if row.ratio), default=1
     )
     return pages.filled(
         "tuning",
@@ -131,7 +133,7 @@ def _drawn(table: views.TableFile) -> Html:
                 longest=str(longest),
                 words="; ".join(filter(None, (views.ratio(row), views.speed(row), row.detail))),
             )
-            for label, kind, row in found
+            for label, kind, row in candidates
         ],
     )
 
@@ -140,24 +142,24 @@ def _chosen(
     key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]
 ) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
-    found = inventory.named(key, catalogue.rows)
-    if not found:
+    rows = inventory.named(key, catalogue.rows)
+    if not rows:
         output.complain(*faults)
         near = meant(key, catalogue.kernels())
         output.fail(
             f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
         )
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
-    fitting = list(  # an entry may have a copy
-        {
-            (one.layer, one.digest): one for one in found if not layers or one.layer in layers
-        }.values()
+    # An entry may have a copy.
+    fitting = list(
+        {(row.layer, row.digest): row for row in rows if not layers or row.layer in layers}.values()
     )
     if not fitting:
-        output.fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
-    code, programs = ([one for one in fitting if one.layer == layer] for layer in settings.LAYERS)
+        output.fail(f"{key}: an entry of the {rows[0].layer} layer has no {wanted[0]}")
+    code, programs = ([row for row in fitting if row.layer == layer] for layer in settings.LAYERS)
     if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
-        return code  # the programs of several devices were made of it
+        # The programs of several devices were made of it.
+        return code
     if len(code) > 1 or len(programs) > 1:
         output.complain(
             f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:"
@@ -166,6 +168,7 @@ def _chosen(
             listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True
         )
         output.end(True)
+    # A text that is asked for is that of the program, if there is one.
     return [*code, *programs][-1:] if wanted else [*code, *programs]
 
 
@@ -267,15 +270,15 @@ def _completeness(metadata: dict[str, Any]) -> str:
     if "specialisations" not in metadata:
         return ""
     sizes = ", ".join(
-        f"{kernel}: {' '.join(map(str, found))}"
-        for kernel, found in metadata["specialisations"].items()
+        f"{kernel}: {' '.join(map(str, compiled))}"
+        for kernel, compiled in metadata["specialisations"].items()
     )
     return f"{'yes' if metadata.get('complete') else 'no'}; compiled for {sizes or 'no size'}"
 
 
 def _joined(described: Any, *names: str) -> str:
-    known = described or {}
-    return ", ".join(str(known[name]) for name in names if known.get(name))
+    fields = described or {}
+    return ", ".join(str(fields[name]) for name in names if fields.get(name))
 
 
 def assembly(binary: bytes) -> str:
@@ -288,7 +291,7 @@ def assembly(binary: bytes) -> str:
     except ValueError as error:
         output.fail(f"this PoCL binary cannot be taken apart: {error}")
     if not files and binary.startswith(_ELF):
-        # Intel's container looks like it
+        # Intel's container looks like ELF too, and has the object file inside.
         files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}
     if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
@@ -313,6 +316,7 @@ def _disassembled(content: bytes) -> str:
         )
     with tempfile.NamedTemporaryFile(suffix=".so") as stream:
         stream.write(content)
+        # objdump reads the file by its name.
         stream.flush()
         command = ["objdump", "-d", "--no-show-raw-insn", stream.name]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -16,7 +16,8 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
-_ORDER = {settings.GENERATOR: " generator"}  # its sort key: it comes before the binary layer
+# Its sort key: this layer comes before the binary layer.
+_ORDER = {settings.GENERATOR: " generator"}
 _COUNTED = (
     Column("hits"),
     Column("misses"),
@@ -57,13 +58,13 @@ def stats(by: str, reset: bool) -> output.Reply:
         return output.Reply(
             list, lambda: click.echo("statistics, uses and last misses are forgotten")
         )
-    found = added(journal.rows(), names)
+    rows = added(journal.rows(), names)
 
     def show() -> None:
-        if found:
+        if rows:
             output.table(
                 [*(Column(name, 0, "end", 20) for name in names), *_COUNTED],
-                [(*place, *cells(row)) for place, row in found.items()],
+                [(*place, *cells(row)) for place, row in rows.items()],
             )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
@@ -75,7 +76,7 @@ def stats(by: str, reset: bool) -> output.Reply:
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
     return output.Reply(
-        lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()],
+        lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in rows.items()],
         show,
     )
 
@@ -83,10 +84,8 @@ def stats(by: str, reset: bool) -> output.Reply:
 def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
     order = [("day", "layer", "kernel").index(name) for name in names]
-    found = merged({tuple(place[at] for at in order): row} for place, row in rows.items())
-    return dict(
-        sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]])
-    )
+    sums = merged({tuple(place[at] for at in order): row} for place, row in rows.items())
+    return dict(sorted(sums.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
 def cells(row: Counters) -> tuple[str, ...]:
@@ -101,8 +100,8 @@ def cells(row: Counters) -> tuple[str, ...]:
 
 def hit_rate(row: Counters) -> float | None:
     """Return the share of hits among all look-ups; None where there were none."""
-    asked = sum(row[name] for name in OUTCOMES)
-    return row["hits"] / asked if asked else None
+    looks = sum(row[name] for name in OUTCOMES)
+    return row["hits"] / looks if looks else None
 
 
 def percent(share: float | None) -> str:

@@ -38,7 +38,7 @@ _HEAD = (
     Column("decided by", 4),
 )
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
-# what a row of the table says of a cache that does not say it
+# What a row of the table says of a cache that does not say it.
 _ROW = {
     "version": "",
     "hit_rate": None,
@@ -74,7 +74,7 @@ def status(everything: bool, directory: str | None) -> output.Reply:
         own = [_layer(name, totals.get((name,))) for name in settings.LAYERS]
         own = [row if directory is None else {**row, "why": "--dir"} for row in own]
         rows = [*own, *map(_adapter, ROWS)]
-        found = {
+        facts = {
             "layers": rows,
             "max_size": settings.read().max_size,
             "pins": space.pins(),
@@ -95,7 +95,7 @@ def status(everything: bool, directory: str | None) -> output.Reply:
             "notes": list(settings.read().rejected),
         }
     is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
-    return output.Reply(lambda: found, lambda: _show(found, everything), is_faulty)
+    return output.Reply(lambda: facts, lambda: _show(facts, everything), is_faulty)
 
 
 def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
@@ -105,19 +105,19 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    # a layer that is off opens no file
+    # A layer that is off opens no file.
     stores = inventory.stores(name, []) if on and not fault else []
-    held = contents.total([inventory.measure_store(name, store) for store in stores])
+    content = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
         "layer": name,
         "kind": KCL,
         "title": f"kcl's {name} layer",
         "on": on,
         "reason": layer.off(),
-        **_held(Place(layer.place, option.reason()), held),
+        **_held(Place(layer.place, option.reason()), content),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
-        "fault": fault or held.fault,
+        "fault": fault or content.fault,
     }
 
 
@@ -135,60 +135,60 @@ def _adapter(name: str) -> dict[str, Any]:
     }
 
 
-def _held(place: Place, held: contents.Contents) -> dict[str, Any]:
-    return {"directory": place.path, "why": place.why, **held._asdict(), **_ROW}
+def _held(place: Place, content: contents.Contents) -> dict[str, Any]:
+    return {"directory": place.path, "why": place.why, **content._asdict(), **_ROW}
 
 
 def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
     faults: list[inventory.Refusal] = []
     below = os.path.join(os.path.abspath(root), "")
-    found = [
-        one
+    entries = [
+        entry
         for layer in settings.LAYERS
         for store in layers.sites(layer)
         if store.location.startswith(below)
-        for one in inventory.of_store(layer, store, faults)
+        for entry in inventory.of_store(layer, store, faults)
     ]
     empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
-    fault = site_words(faults[0].reason) if faults else "" if found else empty
+    fault = site_words(faults[0].reason) if faults else "" if entries else empty
     return {
         "directory": root,
-        "entries": sum(one.is_shown for one in found),
-        "bytes": sum(one.size for one in found),
+        "entries": sum(entry.is_shown for entry in entries),
+        "bytes": sum(entry.size for entry in entries),
         "fault": fault,
     }
 
 
-def _show(found: dict[str, Any], everything: bool) -> None:
-    rows, pending = found["layers"], found["pending"]
+def _show(facts: dict[str, Any], everything: bool) -> None:
+    rows, pending = facts["layers"], facts["pending"]
     placed = [row for row in rows if row["directory"]]
-    # by default a row that is here, or holds entries, or that the user switched off
+    # By default a row is shown that is here, or holds entries, or that the user switched off.
     usual = [
         row
         for row in placed
         if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
     ]
     output.table(_HEAD, [_cells(row) for row in (placed if everything else usual)])
-    lines = list(found["notes"])
+    lines = list(facts["notes"])
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
-    if used and found["max_size"]:
+    if used and facts["max_size"]:
         lines.append(
-            f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}"
+            f"kcl's entries take {output.size(used)} of at most {output.size(facts['max_size'])}"
         )
-    if found["pins"]:
+    if facts["pins"]:
         lines.append(
-            f"kernels held by {counted(len(found['pins']), 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
+            f"kernels held by {counted(len(facts['pins']), 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
         )
-    for site in found["sites"]:
-        held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
-        lines.append(f"site {site['directory']}: {site['fault'] or held}")
+    for site in facts["sites"]:
+        usage = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
+        lines.append(f"site {site['directory']}: {site['fault'] or usage}")
     lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
-    lines += [*filter(None, [found["tuning"]["words"]]), *found["remote"]["words"]]
+    lines += [*filter(None, [facts["tuning"]["words"]]), *facts["remote"]["words"]]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
     lines += [
-        f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]
+        f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in facts["late"]
     ]
     for line in lines:
         output.say(line)

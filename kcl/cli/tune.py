@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.argument("program", nargs=-1, metavar="[PROGRAM] [ARGS]...")
 def tune(
-    listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **given: Any
+    listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **options: Any
 ) -> None:
     """Run a program, and tune its recipes that have a space: each at the first launch with other sizes.
 
@@ -72,9 +72,11 @@ def tune(
         )
     from kcl.tuning import tuned
 
-    session = Session(**given)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is known is written
-    gc.set_threshold(700, 10, 10)  # Python's own: the program may run long
+    session = Session(**options)
+    # What is known is written as the program exits.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Python's own thresholds, since the program may run long.
+    gc.set_threshold(700, 10, 10)
     tuned.tune_untuned(session.tune)
     runner.as_main(runner.Target("module" if module else "script", words[0], words[1:]))
     session.end()
@@ -84,10 +86,10 @@ def show() -> None:
     """Print the tables, and what the last run decided."""
     for table in views.tables():
         click.echo("\n".join([*views.lines(table), ""]))
-    found = views.decisions()
-    click.echo("the last run:" if found else "the last run decided nothing")
-    for one in found:
-        click.echo(f"  {one}")
+    decisions = views.decisions()
+    click.echo("the last run:" if decisions else "the last run decided nothing")
+    for decision in decisions:
+        click.echo(f"  {decision}")
 
 
 class Session:
@@ -111,29 +113,31 @@ class Session:
             return
         from kcl.tuning import tuned, tuner
 
-        tuned.tune_untuned(None)  # a recipe may launch another kernel
+        # A recipe may launch another kernel.
+        tuned.tune_untuned(None)
         began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
-            found = tuner.tune(
+            tuning = tuner.tune(
                 kernel, queue, arguments, seconds=seconds, **self._options, anyway=True
             )
-            output.say(str(found), err=True)
-            self._is_tuned = self._is_tuned and found.was_time
+            output.say(str(tuning), err=True)
+            self._is_tuned = self._is_tuned and tuning.was_time
         except KeyboardInterrupt:
             self._stop()
         except Exception as error:
             self._complain(f"{kernel.name} is not tuned: {type(error).__name__}: {error}")
         finally:
             self._left -= time.monotonic() - began
+            # The next launch with other sizes is tuned again.
             tuned.tune_untuned(self.tune)
 
     def end(self) -> None:
         """Complain if nothing could be tuned."""
         missing = [name for name in self._only if name not in self._seen]
         if missing or not self._seen:
-            known = f"; it launched {', '.join(sorted(self._seen))}" if self._seen else ""
+            launched = f"; it launched {', '.join(sorted(self._seen))}" if self._seen else ""
             output.fail(
-                f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{known}"
+                f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{launched}"
             )
         if not self._is_tuned:
             sys.exit(1)

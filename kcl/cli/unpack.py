@@ -28,24 +28,25 @@ def unpack(directory: str, kernel: str | None) -> None:
     """
     os.makedirs(directory, exist_ok=True)
     faults: list[inventory.Refusal] = []
-    found = [
-        (one, entry)
-        for one in inventory.entries(faults=faults)
-        if kernel in (None, one.kernel) and (entry := inventory.read(one, faults)) is not None
+    pairs = [
+        (row, entry)
+        for row in inventory.entries(faults=faults)
+        if kernel in (None, row.kernel) and (entry := inventory.read(row, faults)) is not None
     ]
     invokers = {
-        inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR
+        inventory.launched(entry): entry for row, entry in pairs if row.layer == settings.GENERATOR
     }
-    programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
+    programs = {inventory.launched(entry) for row, entry in pairs if row.layer == settings.BINARY}
     written = there = 0
-    for one, entry in found:
-        is_program, launched = one.layer == settings.BINARY, inventory.launched(entry)
+    for row, entry in pairs:
+        is_program, launched = row.layer == settings.BINARY, inventory.launched(entry)
         if not is_program and launched in programs:
-            continue  # its invoker lies beside the program
+            # The invoker lies beside its program.
+            continue
         beside = invokers.get(launched, entry).parts
         launcher = {"invoker.py": beside["invoker.py"]} if "invoker.py" in beside else {}
-        folder = dump.folder_of(directory, one.address, entry)
-        is_new = dump.write(folder, dump.files(one.address, entry, launcher))
+        folder = dump.folder_of(directory, row.address, entry)
+        is_new = dump.write(folder, dump.files(row.address, entry, launcher))
         written, there = written + is_new, there + (not is_new)
     for folder, files, numbered in views.folders(directory, kernel):
         _recipe(directory, folder, files, numbered)
@@ -64,10 +65,11 @@ def _recipe(directory: str, folder: str, files: dict[str, bytes], numbered: dict
     for name, content in files.items():
         with open(os.path.join(folder, name), "wb") as stream:
             stream.write(content)
+    # Links of an earlier run go, and nothing else.
     for old in [os.path.join(place, name) for name in os.listdir(place)]:
         if os.path.islink(old):
             os.unlink(old)
     for number, digest in numbered.items():
-        found = glob.glob(os.path.join(glob.escape(directory), "*", "*", digest)) if digest else []
-        if found:
-            os.symlink(os.path.relpath(found[0], place), os.path.join(place, str(number)))
+        paths = glob.glob(os.path.join(glob.escape(directory), "*", "*", digest)) if digest else []
+        if paths:
+            os.symlink(os.path.relpath(paths[0], place), os.path.join(place, str(number)))

@@ -36,7 +36,7 @@ def verify(headers: bool) -> output.Reply:
             "checked": checked,
             "whole": not headers,
             "damaged": [
-                dict(zip(("layer", "place", "reason"), one, strict=True)) for one in faults
+                dict(zip(("layer", "place", "reason"), fault, strict=True)) for fault in faults
             ],
         },
         lambda: _show(checked, faults),
@@ -47,17 +47,19 @@ def verify(headers: bool) -> output.Reply:
 def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
     """Check the entries of a layer; returns their number."""
     sound, before = 0, len(faults)
-    for one in inventory.entries(layer, faults=faults, all_rows=True):
+    for entry in inventory.entries(layer, faults=faults, all_rows=True):
         try:
-            if digest_of(one.address) != one.key.digest:
-                raise DamagedEntry(f"the entry is that of another key: {one.key.digest}")
+            if digest_of(entry.address) != entry.key.digest:
+                raise DamagedEntry(f"the entry is that of another key: {entry.key.digest}")
             if not headers:
-                one.read()
+                entry.read()
             sound += 1
         except KeyError:
-            continue  # removed in between
+            # The entry was removed in between.
+            continue
         except (OSError, CacheFault, ValueError) as error:
-            faults.append(Refusal(layer, one.place, str(error)))
+            faults.append(Refusal(layer, entry.place, str(error)))
+    # Entries that the listing itself refused are checked, too.
     return sound + len(faults) - before
 
 

@@ -17,12 +17,14 @@ from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import shown
 
-_BY_HAND = 600.0  # for which a push that a person wants tries again beside others
-_SLACK = 5.0  # seconds for the start of a child that is waited for in full
+# For so many seconds a push that a person wants tries again beside others.
+_BY_HAND = 600.0
+# Seconds for the start of a child that is waited for in full.
+_SLACK = 5.0
 _PAUSE = 0.005
 
 
-class State(process.LockedState):
+class RemoteAnswer(process.LockedState):
     """Whether the remote has answered, once in a process and its forks; None before it is asked."""
 
     def __init__(self) -> None:
@@ -30,7 +32,7 @@ class State(process.LockedState):
         self.answered: bool | None = None
 
 
-_state = process.own(State)
+_state = process.own(RemoteAnswer)
 
 
 def before_a_miss(strict: bool) -> bool:
@@ -40,10 +42,12 @@ def before_a_miss(strict: bool) -> bool:
     Raises nothing, unless `KCL_STRICT=fault`. Thread-safe: other threads wait for the one that asks.
     """
     state = _state()
+    # Read before the lock is taken: an answer that comes while this thread waits is new to it.
     late = state.answered
     with state.lock:
         came = bool(state.answered) and not late
         if state.answered is None:
+            # Its holder may take the lock again. Such a call asks nothing.
             state.answered = False
             try:
                 came = _came(strict)
@@ -71,20 +75,21 @@ def _came(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
     address = settings.read().remote
     try:
-        found = _outcome(project.name(), address, strict)
-        if words := notes.refused_push(found.driver):
+        outcome = _outcome(project.name(), address, strict)
+        if words := notes.refused_push(outcome.driver):
             layers.generator().note(words)
-    except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
+    except (OSError, UnusableDirectory) as error:
+        # There is no own cache that could take the pack.
         events.logger().info("the remote is not asked: %s", error)
         return False
     except Exception as error:
-        found = Outcome("", str(error))
-    if found.fault:
-        words = f"kcl: the remote {shown(address)} is left out: {found.fault}"
+        outcome = Outcome("", str(error))
+    if outcome.fault:
+        words = f"kcl: the remote {shown(address)} is left out: {outcome.fault}"
         if "fault" in settings.read().strict:
             raise CacheFault(words)
         warn_once("remote", words)
-    return found.entries > 0
+    return outcome.entries > 0
 
 
 def _outcome(name: str, address: str, strict: bool) -> Outcome:
@@ -95,24 +100,28 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     try:
         while True:
             is_mine, left = _is_locked(lock), started + seconds - time.monotonic()
+            # Another process may have pulled while this one waited for the lock.
             noted = notes.recent(digest, terms, strict)
             if noted is not None or (not is_mine and left < 0):
                 return (noted or Outcome(name))._replace(fault="")
             if is_mine:
                 break
             time.sleep(_PAUSE)
-        found = child.run("pull", name, address, left, lock)
+        outcome = child.run("pull", name, address, left, lock)
     finally:
-        os.close(lock)  # the child keeps it
-    if not found.terms:  # the child left no note
-        notes.write(digest, found._replace(terms=terms))
-    return found
+        # The child keeps the lock.
+        os.close(lock)
+    # The child left no note, so this process does.
+    if not outcome.terms:
+        notes.write(digest, outcome._replace(terms=terms))
+    return outcome
 
 
 def _is_locked(lock: int) -> bool:
     """Try to lock a file; return False if another process has it."""
     try:
         process.lock(lock)
-    except OSError as error:  # a file system without locks lets everybody in
+    except OSError as error:
+        # A file system without locks lets everybody in.
         return not isinstance(error, BlockingIOError)
     return True

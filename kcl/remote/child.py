@@ -24,11 +24,12 @@ from kcl.remote import driver, notes, stores
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
+# A push completes entries first, and tries again beside others.
 SECONDS = {
     "pull": 30,
     "attempt": 30,
     "push": 1230,
-}  # a push completes entries first, and tries again beside others
+}
 _REQUESTS = 120  # seconds for the requests of a push that tries again for some more
 _SPACE = 2 << 30  # bytes of address space
 _WORDS = 1 << 16  # bytes, more than an outcome has
@@ -44,13 +45,13 @@ _SHELL = '{ "$0" "$@" <&2 2>/dev/null & } 2<&0'
 _CODE = """\
 import json, sys
 from importlib import util
-asked = json.load(sys.stdin)
-sys.path += asked["path"]
-spec = util.spec_from_file_location("kcl", asked["kcl"] + "/__init__.py", submodule_search_locations=[asked["kcl"]])
+request = json.load(sys.stdin)
+sys.path += request["path"]
+spec = util.spec_from_file_location("kcl", request["kcl"] + "/__init__.py", submodule_search_locations=[request["kcl"]])
 sys.modules["kcl"] = module = util.module_from_spec(spec)
 spec.loader.exec_module(module)
 from kcl.remote import child
-child.main(asked)
+child.main(request)
 """
 
 
@@ -64,49 +65,51 @@ def run(
     cannot be started again.
     """
     root = os.path.dirname(option.folder("kcl"))
-    asked = {"work": work, "driver": name, "address": address, "more": more}
-    ended = _start({**asked, "kcl": settings.PACKAGE, "path": _path(), "root": root}, lock)
+    request = {"work": work, "driver": name, "address": address, "more": more}
+    ended = _start({**request, "kcl": settings.PACKAGE, "path": _path(), "root": root}, lock)
     try:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
-        said = os.read(ended, _WORDS) if poll.poll(max(0.0, wait) * 1000) else None
+        answer = os.read(ended, _WORDS) if poll.poll(max(0.0, wait) * 1000) else None
     finally:
         os.close(ended)
-    lost = f"no answer in {wait:.1f} s" if said is None else "the child ended without a word"
-    return Outcome(*json.loads(said)) if said else Outcome(name, lost, seconds=wait)
+    lost = f"no answer in {wait:.1f} s" if answer is None else "the child ended without a word"
+    return Outcome(*json.loads(answer)) if answer else Outcome(name, lost, seconds=wait)
 
 
-def main(asked: Mapping[str, Any]) -> None:
+def main(request: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
     work, name, address, started = (
-        asked["work"],
-        asked["driver"],
-        asked["address"],
+        request["work"],
+        request["driver"],
+        request["address"],
         time.monotonic(),
     )
+    # The alarm ends this process, whatever a client does.
     signal.alarm(SECONDS[work])
-    option.cache_dir(asked["root"])
+    option.cache_dir(request["root"])
     try:
         from kcl.remote import packs
 
-        # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+        # A push is bounded only as it asks the remote: before, it starts a helper whose compiler
+        # takes more.
         if work == "push":
-            more = asked["more"]
+            more = request["more"]
             bound = partial(_bound, _REQUESTS + round(more.get("seconds", 60.0)))
-            found = packs.push(name, address, before_asking=bound, **more)
+            outcome = packs.push(name, address, before_asking=bound, **more)
         else:
             _bound()
-            found = packs.pull(name, address, load=work == "pull")
-    except (
-        BaseException
-    ) as error:  # a client may be written in Rust, whose panics are no Exceptions
-        found = Outcome(name, stores.fault(address, error))
-    found = found._replace(seconds=time.monotonic() - started, terms=driver.terms(address))
+            outcome = packs.pull(name, address, load=work == "pull")
+    except BaseException as error:
+        # A client may be written in Rust, whose panics are no Exceptions.
+        outcome = Outcome(name, stores.fault(address, error))
+    outcome = outcome._replace(seconds=time.monotonic() - started, terms=driver.terms(address))
     if work != "attempt":
         with suppress(OSError, CacheFault):
-            notes.write(driver.digest(name) + (".pushed" if work == "push" else ""), found)
-    with suppress(OSError):  # the parent may have ended
-        os.write(sys.stdout.fileno(), json.dumps(found).encode())
+            notes.write(driver.digest(name) + (".pushed" if work == "push" else ""), outcome)
+    # The parent may have ended.
+    with suppress(OSError):
+        os.write(sys.stdout.fileno(), json.dumps(outcome).encode())
 
 
 def _start(request: Mapping[str, Any], lock: int | None) -> int:
@@ -121,10 +124,12 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
     try:
         subprocess.run(
             ["/bin/sh", "-c", _SHELL, sys.executable, "-I", "-c", _CODE],
+            # Secrets go by the pipe, since everybody can read the arguments of a process.
             input=json.dumps(request).encode(),
             stdout=end,
             stderr=subprocess.DEVNULL,
             pass_fds=() if lock is None else (lock,),
+            # Ctrl-C is for the program.
             start_new_session=True,
             cwd="/",
             env={**settings.environment_alone(), **_QUIET},
@@ -134,6 +139,7 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
         os.close(ended)
         raise
     finally:
+        # The child has the only open end then, so its death is seen.
         os.close(end)
     return ended
 
@@ -141,6 +147,7 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
 def _bound(seconds: int = 0) -> None:
     """Bound the time and the space of this process from now on."""
     signal.alarm(seconds or SECONDS["pull"])
+    # Where the system refuses the bound, the alarm is left.
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -156,4 +163,9 @@ def _path() -> list[str]:
     own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
     with suppress(OSError):
         own.add(os.path.realpath(os.getcwd()))
-    return [one for one in sys.path if os.path.isabs(one) and os.path.realpath(one) not in own]
+    # So no file beside the program passes for a module of a client.
+    return [
+        folder
+        for folder in sys.path
+        if os.path.isabs(folder) and os.path.realpath(folder) not in own
+    ]

@@ -32,9 +32,9 @@ def digest(driver: str) -> str:
         kcl.__version__,
         f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:2]))}",
     ]
-    for one in _DISTRIBUTIONS:
+    for name in _DISTRIBUTIONS:
         with suppress(metadata.PackageNotFoundError):
-            parts.append(f"{one} {metadata.version(one)}")
+            parts.append(f"{name} {metadata.version(name)}")
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -64,6 +64,7 @@ def terms(address: str) -> str:
     """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
     try:
         keys = str(believed(address))
-    except (OSError, CacheFault) as error:  # the child says so
+    except (OSError, CacheFault) as error:
+        # The child says so.
         keys = str(error)
     return hashlib.sha256(json.dumps([address, keys]).encode()).hexdigest()[:16]

@@ -8,9 +8,8 @@ from kcl.base import events, settings
 from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
-_SECONDS = (
-    60.0  # for which a push tries again beside others, and for which `remote_write = "exit"` waits
-)
+# For so long a push tries again beside others, and `remote_write = "exit"` waits.
+_SECONDS = 60.0
 
 
 def at_exit() -> None:
@@ -29,11 +28,11 @@ def in_worker() -> None:
 
 def _left() -> bool | None:
     """Leave what this run used for the next push; return True if no earlier run did, None for nothing."""
-    found = {
+    places = {
         name: list(layer.used) for name, layer in layers.opened().items()
     } | run_memo.places_used()
-    is_empty = not settings.read().remote or not any(found.values())
-    return None if is_empty else used.leave(project.name(), found)
+    is_empty = not settings.read().remote or not any(places.values())
+    return None if is_empty else used.leave(project.name(), places)
 
 
 def _push(is_new: bool | None) -> None:
@@ -45,6 +44,7 @@ def _push(is_new: bool | None) -> None:
     chosen, name = settings.read(), project.name()
     if is_new is None or not chosen.remote_write or settings.batch():
         return
+    # Most runs push nothing, and need none of these.
     from kcl.remote import child, driver, notes
 
     pushed, age = notes.read(f"{driver.digest(name)}.pushed") or (None, 0.0)

@@ -73,6 +73,7 @@ def read(name: str) -> tuple[Outcome, float] | None:
     """Return a note and its age in seconds, or None without a readable one."""
     try:
         text, moment = content(os.path.join(places.own(places.PACKS), name))
+        # A clock may have gone back.
         return Outcome(*json.loads(text)), abs(time.time() - moment)
     except (OSError, CacheFault, ValueError, TypeError, RecursionError):
         return None
@@ -104,24 +105,26 @@ def arriving(signer: str, came: Iterable[Place]) -> dict[Place, set[str]]:
 def settle(signer: str, came: Iterable[Place] = (), gone: Iterable[Place] = ()) -> None:
     """Note that entries came under a key, and forget it of those that are gone; raises OSError."""
     new, old = [*came], {*gone}
-    _rewrite(signer, lambda lines: dict.fromkeys(one for one in [*lines, *new] if one not in old))
+    _rewrite(
+        signer, lambda lines: dict.fromkeys(place for place in [*lines, *new] if place not in old)
+    )
 
 
 def made(here: Iterable[Place]) -> None:
     """Forget under which keys entries came that were not there any more, and were made here. Raises nothing."""
     with suppress(OSError, CacheFault):
         noted, again = arrivals(), {*here}
-        for signer in {one for place in noted.keys() & again for one in noted[place]}:
+        for signer in {signer for place in noted.keys() & again for signer in noted[place]}:
             settle(signer, gone=again)
 
 
 def arrivals() -> dict[Place, set[str]]:
     """Return the ids of the keys under which each entry came, by layer and address; raises OSError."""
-    folder, found = places.own(places.SIGNERS), dict[Place, set[str]]()
+    folder, by_place = places.own(places.SIGNERS), dict[Place, set[str]]()
     for signer in os.listdir(folder) if os.path.isdir(folder) else []:
         for place in lines(os.path.join(folder, signer)):
-            found.setdefault(place, set()).add(signer)
-    return found
+            by_place.setdefault(place, set()).add(signer)
+    return by_place
 
 
 def _rewrite(signer: str, change: Callable[[list[Place]], Iterable[Place]]) -> None:

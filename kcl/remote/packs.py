@@ -26,11 +26,13 @@ from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 from kcl.remote.used import Place
 
-_SECONDS = 25.0  # that a client waits: less than its process lives
+# A client waits less than its process lives.
+_SECONDS = 25.0
 _TOGETHER = 64 << 20  # bytes of packs that one process loads
 _DAY = 86400.0
 _KEYS = 8  # whose packs are asked for
-_PAUSE, _LONGEST = 0.05, 5.0  # seconds before the second try; before a later one, at most
+# Seconds before the second try, and before a later one at most.
+_PAUSE, _LONGEST = 0.05, 5.0
 
 
 def pull(name: str, address: str, load: bool = True) -> Outcome:
@@ -43,9 +45,10 @@ def pull(name: str, address: str, load: bool = True) -> Outcome:
     size = 0
     store = stores.store_of(address, _SECONDS)
     keys = driver.believed(address)
-    with suppress(RemoteFault):  # several keys, or none that can be read
+    # There may be several keys, or none that can be read.
+    with suppress(RemoteFault):
         own = seal.signing()
-        # at a tie the first one counts
+        # The own pack comes first: at a tie the first one counts.
         keys.sort(key=lambda key: own is None or _id(key) != own[0].id)
     remarks += [f"only {_KEYS} of {len(keys)} keys are asked for"] if len(keys) > _KEYS else []
     for key, pack_name, blob in _packs(store, name, keys):
@@ -82,7 +85,7 @@ def _loaded(signer: str, data: bytes) -> CacheInfo:
     before = notes.arriving(signer, listed)
     info = bundle.load(data)
     came = {*info.new, *(place for place in info.held if place in before)}
-    # once more: another process may have made one of them meanwhile, and forgotten this
+    # Once more: another process may have made one of them meanwhile, and forgotten this key.
     notes.settle(
         signer, came, {*listed} - came - {place for place in before if signer in before[place]}
     )
@@ -111,17 +114,17 @@ def push(
     key, private = pair or (None, None)
     with ExitStack() as stack:
         places = [] if file else stack.enter_context(used.taken(name))
-        found = (
+        entries = (
             dict(contents.unpack(bundle.content(file), CacheInfo())) if file else _of_runs(places)
         )
-        if not found:
+        if not entries:
             return Outcome(name, remark="no run has used an entry here since the last push")
         before_asking()
         store = stores.store_of(address, _SECONDS)
         place = stores.shown(address)
         pack = _Pack(store, place, driver.pack_name(name, key), name, key, private, anew)
         there = _others(store, name, address, key)
-        mine, remarks = _mine(found, there, key)
+        mine, remarks = _mine(entries, there, key)
         joined = pack.join(mine, there, seconds)
         return Outcome(
             name,
@@ -143,14 +146,15 @@ class ListedPack(NamedTuple):
 
 def listed() -> list[ListedPack]:
     """Return the packs of the remote by project and key; raises RemoteFault."""
-    keys = {one.id: one.name for one in (*seal.trusted(), *seal.forgotten())}
-    found = []
+    keys = {key.id: key.name for key in (*seal.trusted(), *seal.forgotten())}
+    packs = []
     with _asked() as store:
         for name, size, start in store.listed():
+            # The name comes from the server, and is printed.
             signer = "".join(filter(str.isprintable, name.partition("/")[2]))
             moment, project = seal.said(start)
-            found.append(ListedPack(name, project, keys.get(signer, signer), size, moment))
-    return sorted(found, key=lambda one: one[1:3])
+            packs.append(ListedPack(name, project, keys.get(signer, signer), size, moment))
+    return sorted(packs, key=lambda pack: pack[1:3])
 
 
 def drop(names: Iterable[str]) -> None:
@@ -167,6 +171,7 @@ def _asked() -> Iterator[stores.PackStore]:
     try:
         yield stores.store_of(address, _SECONDS)
     except Exception as error:
+        # Without the error itself, which may show what is secret in the address.
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
@@ -178,6 +183,7 @@ def remove(signer: str) -> int:
     ):
         target = layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
         target.delete(address)
+        # Only what is gone indeed is forgotten.
         if contents.held(target, address) is None:
             gone.append((kind, address))
     notes.settle(signer, gone=gone)
@@ -202,19 +208,19 @@ class _Pack(NamedTuple):
         """
         end, pause = time.monotonic() + seconds, _PAUSE
         while True:
-            held, order, mark = self._read()
+            before, order, mark = self._read()
             new = {
                 place: better
                 for place, entry in mine.items()
                 if contents.improved(there.get(place), entry)
-                and (better := contents.improved(held.get(place), entry))
+                and (better := contents.improved(before.get(place), entry))
             }
             if not new:
                 all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
                 return 0, 0, all_there if mine else ""
             recent = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
             blob, kept = _fitting(
-                held | new,
+                before | new,
                 order,
                 recent,
                 partial(seal.seal, self.name, self.private, project=self.project),
@@ -233,11 +239,13 @@ class _Pack(NamedTuple):
                 raise RemoteFault(
                     f"others pushed at each try for {seconds:.0f} s; the next push has it all"
                 )
+            # A random pause parts the processes that collide.
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST)
 
     def _read(self) -> tuple[Contents, list[str], Any]:
         """Return the content of the pack as it is now, the order of its kernels, and the mark of both."""
+        # A pack is read twice before it counts as damaged.
         for is_last in (False, True):
             blob, mark = self.store.look(self.name)
             try:
@@ -272,6 +280,7 @@ def _packs(
     def got(pack_name: str) -> bytes | Exception | None:
         try:
             return store.get(pack_name)
+        # An error of one pack hides no other one.
         except Exception as error:
             return error
 
@@ -286,9 +295,10 @@ def _others(
     store: stores.PackStore, name: str, address: str, own: seal.PublicKey | None
 ) -> Contents:
     """Return what the readable packs of the other trusted keys hold."""
-    found: Contents = {}
+    entries: Contents = {}
     size = 0
-    with suppress(RemoteFault):  # nobody is trusted
+    # Without a trusted key there is nothing to read.
+    with suppress(RemoteFault):
         keys = [key for key in driver.believed(address) if _id(key) != _id(own)]
         for key, pack_name, blob in _packs(store, name, keys):
             if isinstance(blob, Exception) or size + len(blob) > _TOGETHER:
@@ -296,26 +306,26 @@ def _others(
             size += len(blob)
             with suppress(CacheFault):
                 data = seal.unseal(pack_name, blob, key)[2]
-                found |= dict(contents.unpack(data, CacheInfo()))
-    return found
+                entries |= dict(contents.unpack(data, CacheInfo()))
+    return entries
 
 
 def _mine(
-    found: Contents, there: Contents, key: seal.PublicKey | None
+    entries: Contents, there: Contents, key: seal.PublicKey | None
 ) -> tuple[Contents, list[str]]:
     """Return the entries that this key may sign, and words on those that came under others and are not there."""
     own, brought = _id(key), notes.arrivals()
     mine, missing = {}, dict[str, int]()
-    for place, entry in found.items():
+    for place, entry in entries.items():
         strangers = brought.get(place, set()) - {own}
         if not strangers:
             mine[place] = entry
         elif place not in there:
             missing[min(strangers)] = missing.get(min(strangers), 0) + 1
-    names = {one.id: one.name for one in seal.trusted()}
+    names = {trusted.id: trusted.name for trusted in seal.trusted()}
     return mine, [
-        f"{counted(number, 'entry', 'entries')} came under key {names.get(one, one)}, which fills it"
-        for one, number in missing.items()
+        f"{counted(number, 'entry', 'entries')} came under key {names.get(signer, signer)}, which fills it"
+        for signer, number in missing.items()
     ]
 
 
@@ -326,32 +336,30 @@ def _of_runs(places: list[Place]) -> Contents:
             layers.layer(layer).used[address] = None
         elif layer in contents.MEMOS:
             run_memo.use(layer, address)
-    found = contents.used(CacheInfo())
+    entries = contents.used(CacheInfo())
     ranks = {place: rank for rank, place in enumerate(places)}
-    return dict(sorted(found.items(), key=lambda item: ranks.get(item[0], len(ranks))))
+    return dict(sorted(entries.items(), key=lambda item: ranks.get(item[0], len(ranks))))
 
 
 def _fitting(
-    found: Contents,
+    everything: Contents,
     order: list[str],
     recent: list[str],
     sealed: Callable[[list[str], bytes], bytes],
 ) -> tuple[bytes, set[Place]]:
     """Return a pack within the limit, and its places: where there is more, kernels go, the least recently used first."""
-    there = {_kernel(entry) for entry in found.values()}
-    known = [*order, *recent]
+    there = {_kernel(entry) for entry in everything.values()}
+    ordered = [*order, *recent]
     kernels = [
-        *sorted(there - {*known}),
-        *(one for one in order if one in there - {*recent}),
+        *sorted(there - {*ordered}),
+        *(kernel for kernel in order if kernel in there - {*recent}),
         *recent,
     ]
     of_kernel = dict[str, Contents]()
-    for place, entry in found.items():
+    for place, entry in everything.items():
         of_kernel.setdefault(_kernel(entry), {})[place] = entry
-    for (
-        kernel,
-        entries,
-    ) in of_kernel.items():  # what fits into no pack takes nothing out of this one
+    # What fits into no pack takes nothing out of this one.
+    for kernel, entries in of_kernel.items():
         if (
             sum(len(entry.pack()) for entry in entries.values()) > stores.LIMIT
             and len(sealed([kernel], contents.pack(entries, CacheInfo()))) > stores.LIMIT
@@ -359,10 +367,11 @@ def _fitting(
             kernels.remove(kernel)
     while True:
         kept = {*kernels}
-        chosen = {place: entry for place, entry in found.items() if _kernel(entry) in kept}
+        chosen = {place: entry for place, entry in everything.items() if _kernel(entry) in kept}
         blob = sealed(kernels, contents.pack(chosen, CacheInfo()))
         if len(blob) <= stores.LIMIT or not kernels:
             return blob, {*chosen}
+        # As many kernels go as the pack is too large, and one at least.
         del kernels[: max(1, round(len(kernels) * (1 - stores.LIMIT / len(blob))))]
 
 

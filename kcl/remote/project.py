@@ -39,11 +39,11 @@ def project() -> Project:
     while above[-1] != os.path.dirname(above[-1]):
         above.append(os.path.dirname(above[-1]))
     for place in above:
-        if found := _of_pyproject(os.path.join(place, "pyproject.toml")):
-            return Project(found, os.path.join(place, "pyproject.toml"))
+        if called := _of_pyproject(os.path.join(place, "pyproject.toml")):
+            return Project(called, os.path.join(place, "pyproject.toml"))
     for place in above:
-        if found := _of_origin(os.path.join(place, ".git", "config")):
-            return Project(found, f"the origin of {place}")
+        if called := _of_origin(os.path.join(place, ".git", "config")):
+            return Project(called, f"the origin of {place}")
     return Project(os.path.basename(folder) or "root", f"the folder {folder}")
 
 
@@ -51,9 +51,10 @@ def _of_pyproject(path: str) -> str:
     """Return the name in a `pyproject.toml`: `remote_name` of `[tool.kcl]`, or that of the project; empty without."""
     try:
         with open(path, "rb") as stream:
-            found = toml(stream.read(_LARGE).decode())
-        kcl_names, project_names = found.get("tool", {}).get("kcl", {}), found.get("project", {})
+            tables = toml(stream.read(_LARGE).decode())
+        kcl_names, project_names = tables.get("tool", {}).get("kcl", {}), tables.get("project", {})
         return str(kcl_names.get("remote_name") or project_names.get("name") or "")
+    # Any file may lie there: one that cannot be read names nothing.
     except (OSError, ValueError, ImportError, AttributeError, RecursionError):
         return ""
 
@@ -65,6 +66,7 @@ def _of_origin(path: str) -> str:
             text = stream.read(_LARGE)
     except OSError:
         return ""
-    found = re.search(r'^\[remote "origin"\]$[^\[]*?^\s*url\s*=\s*(\S+)', text, re.MULTILINE)
-    address = found[1].rstrip("/").removesuffix(".git") if found else ""
+    match = re.search(r'^\[remote "origin"\]$[^\[]*?^\s*url\s*=\s*(\S+)', text, re.MULTILINE)
+    address = match[1].rstrip("/").removesuffix(".git") if match else ""
+    # User and password of the address are no part of the name.
     return "/".join(re.split("[/:]+", address.rpartition("@")[2])[-2:])

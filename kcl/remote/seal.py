@@ -89,7 +89,7 @@ def forget(name: str) -> None:
 
 def trust_key(key: PublicKey) -> None:
     """Trust a key from now on; raises OSError, and RemoteFault if another key has its name."""
-    if any(one.name == key.name and one != key for one in trusted()):
+    if any(other.name == key.name and other != key for other in trusted()):
         raise RemoteFault(f"another key is trusted as {key.name}: kcl key forget {key.name}")
     _write(path_of(key.name, TRUSTED), key.line.encode())
 
@@ -104,6 +104,7 @@ def path_of(name: str, folder: str = "keys") -> str:
 def new(name: str) -> PublicKey:
     """Make a key and keep its secret half; raises RemoteFault if there is one of that name."""
     secret, path = _ed25519().Ed25519PrivateKey.generate().private_bytes_raw(), path_of(name)
+    # A link that leads nowhere is there, too.
     if os.path.lexists(path):
         raise RemoteFault(f"there is a key {name} in {path}: choose another name")
     _write(path, base64.b64encode(secret))
@@ -176,6 +177,7 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[float, list[s
             raise DamagedEntry(
                 f"it is not signed by {key.name}, or was signed for another name"
             ) from None
+    # The content of a pack is read only after its signature is verified.
     head, _, bundle = rest.partition(b"\0")
     order = head.decode("utf-8", "replace").split("\n")[1:]
     return said(blob)[0], order, bundle
@@ -192,12 +194,12 @@ def said(start: bytes) -> tuple[float, str]:
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
     """Return the start of a file that only this user, or root, can write, and its time; raises OSError, RemoteFault."""
     try:
-        found, status = trust.content(path, most, frozenset({0}))
+        blob, status = trust.content(path, most, frozenset({0}))
     except PermissionError as error:
         if error.errno != errno.EPERM:
             raise
         raise RemoteFault(f"{path}: {error.strerror}") from error
-    return found, status.st_mtime
+    return blob, status.st_mtime
 
 
 def _signed(name: str, rest: bytes) -> bytes:
@@ -206,7 +208,9 @@ def _signed(name: str, rest: bytes) -> bytes:
 
 def _kept(folder: str) -> list[PublicKey]:
     lines = (
-        content(path_of(name, folder))[0].decode("ascii", "replace") for name in _names(folder)
+        # A byte that is no ASCII makes a line that is no key.
+        content(path_of(name, folder))[0].decode("ascii", "replace")
+        for name in _names(folder)
     )
     return [*map(key_of, lines)]
 

@@ -17,12 +17,13 @@ def facts() -> dict[str, Any]:
     """Return the facts on the remote, and the same in words: none without a remote. Asks nobody."""
     chosen = settings.read()
     noted = notes.outcomes() if chosen.remote else {}
-    pulls = [one for name, one in noted.items() if "." not in name]
-    packs = sum(1 for one in pulls if one.entries)
+    # The note of a push has a dot in its name.
+    pulls = [outcome for name, outcome in noted.items() if "." not in name]
+    packs = sum(1 for outcome in pulls if outcome.entries)
     entries, size, seconds = (
-        sum(getattr(one, of) for one in pulls) for of in ("entries", "bytes", "seconds")
+        sum(getattr(outcome, of) for outcome in pulls) for of in ("entries", "bytes", "seconds")
     )
-    refused = [f"{one.driver}: {one.fault}" for one in noted.values() if one.fault]
+    refused = [f"{outcome.driver}: {outcome.fault}" for outcome in noted.values() if outcome.fault]
     use = _unused(chosen) or (
         "read, and written after a run" if chosen.remote_write else "read only"
     )
@@ -35,7 +36,7 @@ def facts() -> dict[str, Any]:
         "bytes": size,
         "seconds": seconds,
         "refused": refused,
-        "words": [*words, *(f"remote: {one}" for one in refused)] if chosen.remote else [],
+        "words": [*words, *(f"remote: {refusal}" for refusal in refused)] if chosen.remote else [],
     }
 
 
@@ -45,15 +46,16 @@ def attempt() -> tuple[str, str]:
     if not chosen.remote:
         return "", ""
     try:
-        found = ask.by_hand("attempt", used.last() or project.name())
+        outcome = ask.by_hand("attempt", used.last() or project.name())
+        # This raises for a key that cannot be read.
         seal.signing()
-        fault = _unused(chosen) or found.fault or notes.refused_push(found.driver)
+        fault = _unused(chosen) or outcome.fault or notes.refused_push(outcome.driver)
     except (OSError, CacheFault) as error:
         fault = str(error)
     if fault:
         return "", f"{shown(chosen.remote)}: {fault}"
-    packs = found.remark or "no pack"
-    words = f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; of {found.driver} it has"
+    packs = outcome.remark or "no pack"
+    words = f"{shown(chosen.remote)} answers in {outcome.seconds:.2f} s; of {outcome.driver} it has"
     return f"{words} {packs}", ""
 
 
@@ -61,6 +63,7 @@ def _unused(chosen: settings.Settings) -> str:
     """Return why the remote is not asked; empty if it is."""
     if chosen.no_cache >= {*settings.LAYERS}:
         return f"not asked: KCL_NO_CACHE={chosen.no_cache_value}"
+    # The nearest folder that is there says whether the cache can be made.
     place = places.own()
     while not os.path.exists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)

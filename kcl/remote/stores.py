@@ -62,8 +62,8 @@ def store_of(address: str, seconds: float) -> PackStore:
     if scheme in _STORES:
         store: PackStore = _STORES[scheme](address, seconds)
         return store
-    known = ", ".join(f"{name}://" for name in _STORES)
-    raise RemoteFault(f"no remote has the scheme {scheme[:20]!r}: write one of {known}")
+    schemes = ", ".join(f"{name}://" for name in _STORES)
+    raise RemoteFault(f"no remote has the scheme {scheme[:20]!r}: write one of {schemes}")
 
 
 def shown(address: str) -> str:
@@ -75,13 +75,16 @@ def shown(address: str) -> str:
 
 def fault(address: str, error: BaseException) -> str:
     """Return the words for an error of a store: one line, without what is secret in the address."""
-    said = " ".join(str(error).partition("\nDebug source:")[0].split()) or "no reason given"
-    words = said if isinstance(error, CacheFault) else f"{type(error).__name__}: {said}"
+    # obstore appends text for its own developers.
+    message = " ".join(str(error).partition("\nDebug source:")[0].split()) or "no reason given"
+    words = message if isinstance(error, CacheFault) else f"{type(error).__name__}: {message}"
     parts = urlsplit(address)
     secrets = [address, parts.query, *parts.netloc.rpartition("@")[0].partition(":")[::2]]
+    # A secret may stand in the words as it is written, or decoded.
     for text in filter(None, (*secrets, *map(unquote, secrets))):
         words = words.replace(text, shown(address) if text == address else "***")
-    cures = [f"; {cure}" for words_of, cure in _CURES if any(one in words for one in words_of)]
+    cures = [f"; {cure}" for words_of, cure in _CURES if any(word in words for word in words_of)]
+    # The words are cut after the secrets are gone, so that no half of one stays.
     return f"{words[:300]}{''.join(cures[:1])}"
 
 
@@ -116,11 +119,12 @@ class RedisStore(PackStore):
 
     def __init__(self, address: str, seconds: float) -> None:
         redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
-        # sent on connection
+        # redis sends these on each connection, unless they are None.
         named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
-            protocol=2,  # the third one begins with a round trip of its own
+            # Protocol 3 begins with a round trip of its own.
+            protocol=2,
             **dict.fromkeys(named),
             socket_timeout=seconds,
             socket_connect_timeout=seconds,
@@ -128,11 +132,12 @@ class RedisStore(PackStore):
         )
 
     def get(self, name: str) -> bytes | None:
-        # the server sends no more, and nothing for no value
-        found: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
-        return bounded(found) or None
+        # The server sends no more than this, and nothing for no value.
+        blob: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
+        return bounded(blob) or None
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
+        # The server refuses the put if the key has changed since it was watched.
         watch = self._client.pipeline()
         try:
             watch.watch(_PREFIX + name)
@@ -169,24 +174,26 @@ class ObjectStore(PackStore):
         wait = f"{max(1, round(seconds * 1000))}ms"
         self._client = client("obstore")
         self._store = client("obstore.store").from_url(
-            address,  # the endpoint of a bucket is its user's choice
+            # The endpoint of a bucket is its user's choice, plain http too.
+            address,
             client_options={"timeout": wait, "connect_timeout": wait, "allow_http": "true"},
             retry_config={"max_retries": 0},
         )
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
-            found = self._client.get(self._store, name)
+            answer = self._client.get(self._store, name)
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise
             return None, "create"
         blob = bytearray()
-        for piece in found.stream():
+        # Piece by piece, so that no server sends more than the limit.
+        for piece in answer.stream():
             blob += piece
             if len(blob) > LIMIT:
                 break
-        mark = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
+        mark = {name: answer.meta[name] for name in ("e_tag", "version") if answer.meta[name]}
         self.remark = "" if mark else f"this server names no version: {_BLIND}"
         return bounded(blob), mark
 
@@ -204,15 +211,16 @@ class ObjectStore(PackStore):
         return True
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
-        for one in (meta for chunk in self._client.list(self._store) for meta in chunk):
-            size = min(one["size"], _HEAD)
-            start = self._client.get_range(self._store, one["path"], start=0, length=size)
-            yield one["path"], one["size"], bytes(start)
+        for item in (meta for chunk in self._client.list(self._store) for meta in chunk):
+            size = min(item["size"], _HEAD)
+            start = self._client.get_range(self._store, item["path"], start=0, length=size)
+            yield item["path"], item["size"], bytes(start)
 
     def delete(self, name: str) -> None:
         self._client.delete(self._store, name)
 
     def is_blind(self, name: str, blob: bytes) -> bool:
+        # No pack has this mark, so a server that compares refuses.
         is_put = self.put(name, blob, {"e_tag": '"of-no-pack"'})
         self.remark = f"this server ignores If-Match: {_BLIND}" if is_put else self.remark
         return is_put
@@ -241,7 +249,8 @@ class FileStore(PackStore):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with alone(_opened(os.path.join(self._root, ".lock"))):
             now: tuple[int, ...] = ()
-            with suppress(FileNotFoundError), trust.reading(path) as stream:  # NFS asks its server
+            # To open the file has NFS ask its server.
+            with suppress(FileNotFoundError), trust.reading(path) as stream:
                 now = _mark(os.fstat(stream.fileno()))
             if mark is not None and mark != now:
                 return False
@@ -249,7 +258,7 @@ class FileStore(PackStore):
             return True
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
-        for folder in sorted(one for one in os.listdir(self._root) if len(one) == _DIGITS):
+        for folder in sorted(name for name in os.listdir(self._root) if len(name) == _DIGITS):
             for key in sorted(os.listdir(os.path.join(self._root, folder))):
                 with trust.reading(os.path.join(self._root, folder, key)) as stream:
                     size = os.fstat(stream.fileno()).st_size
@@ -277,16 +286,20 @@ class WebStore(PackStore):
         if self._secrets and parts.scheme == "http" and not is_here:
             raise RemoteFault("no password and no header goes over http://: write https://")
         web = client("urllib.request")
+        # A server on this machine is reached without a proxy.
         self._web = web.build_opener(*([web.ProxyHandler({})] if is_here else []))
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with self._ask(name) as answer:
+                # One byte more than the limit tells that there is more.
                 blob = bounded(answer.read(LIMIT + 1))
-                if answer.length:  # what is left of the announced bytes
+                # `length` is what is left of the announced bytes.
+                if answer.length:
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
                 return blob, None
         except client("urllib.error").HTTPError as error:
+            # The error is an answer that is still open.
             error.close()
             if error.code == 404:
                 return None, None
@@ -303,6 +316,7 @@ class WebStore(PackStore):
         )
         request.add_header("Content-Type", "application/octet-stream")
         for field, text in self._secrets.items():
+            # A redirection to another host gets no secret.
             request.add_unredirected_header(field, text)
         return self._web.open(request, timeout=self._seconds)
 
@@ -355,6 +369,7 @@ def _login(parts: Any, is_private: bool) -> tuple[str, str] | None:
         return unquote(parts.username), unquote(parts.password or "")
     netrc = client("netrc")
     with suppress(OSError, netrc.NetrcParseError):
-        found = netrc.netrc().hosts.get(parts.hostname) if is_private else None
-        return (found[0], found[2] or "") if found else None
+        # A password of netrc goes over https, or to this machine, only.
+        entry = netrc.netrc().hosts.get(parts.hostname) if is_private else None
+        return (entry[0], entry[2] or "") if entry else None
     return None

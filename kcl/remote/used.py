@@ -38,8 +38,8 @@ def leave(project: str, used: Mapping[str, Iterable[str]]) -> bool:
     folder = _folder(project, "used")
     if last() != project:
         publish(path(_LAST), project.encode())
-    found = text_of((layer, address) for layer, addresses in used.items() for address in addresses)
-    name, is_new = _write(folder, found)
+    text = text_of((layer, address) for layer, addresses in used.items() for address in addresses)
+    name, is_new = _write(folder, text)
     if is_new and len(names := {*os.listdir(folder)}) > _MANY:
         joined, _is_new = _write(folder, text_of(_read(folder)))
         _remove(folder, names - {joined})
@@ -70,6 +70,7 @@ def taken(project: str) -> Iterator[list[Place]]:
     with locked(_folder(project, "push")):
         names = os.listdir(folder) if os.path.isdir(folder) else []
         yield _read(folder)
+        # A push that failed does not come here.
         for name in names:
             _write(sent, b"", name)
         _remove(folder, names)
@@ -94,9 +95,9 @@ def alone(lock: int) -> Iterator[None]:
         os.close(lock)
 
 
-def text_of(found: Iterable[Place]) -> bytes:
+def text_of(entries: Iterable[Place]) -> bytes:
     """Return a line for each entry."""
-    return "".join(f"{layer} {address}\n" for layer, address in dict.fromkeys(found)).encode()
+    return "".join(f"{layer} {address}\n" for layer, address in dict.fromkeys(entries)).encode()
 
 
 def lines(file: str) -> list[Place]:
@@ -106,10 +107,10 @@ def lines(file: str) -> list[Place]:
 
 
 def _content(file: str) -> bytes:
-    found, status = trust.content(file, _LARGE, frozenset({0}))
-    if status.st_size > len(found):
+    content, status = trust.content(file, _LARGE, frozenset({0}))
+    if status.st_size > len(content):
         raise OSError(f"{file} is larger than {_LARGE} bytes: remove it")
-    return found
+    return content
 
 
 def _folder(project: str, end: str) -> str:
@@ -122,6 +123,7 @@ def _write(folder: str, text: bytes, name: str = "") -> tuple[str, bool]:
     name = name or hashlib.sha256(text).hexdigest()
     file = os.path.join(folder, name)
     try:
+        # The time says which list is the latest.
         os.utime(file)
         return name, False
     except FileNotFoundError:
@@ -131,26 +133,28 @@ def _write(folder: str, text: bytes, name: str = "") -> tuple[str, bool]:
 
 def _read(folder: str) -> list[Place]:
     """Return the entries of the readable lists, those of the latest list last."""
-    found: dict[Place, None] = {}
+    ordered: dict[Place, None] = {}
     for file in _files(folder):
         with suppress(OSError):
             for place in lines(file):
-                found.pop(place, None)
-                found[place] = None
-    return [*found]
+                # A later use moves an entry to the end.
+                ordered.pop(place, None)
+                ordered[place] = None
+    return [*ordered]
 
 
 def _files(folder: str) -> list[str]:
     """Return the paths of the files in a folder, the latest last."""
-    found = []
+    dated = []
     with suppress(FileNotFoundError), os.scandir(folder) as items:
         for item in items:
             with suppress(FileNotFoundError):
-                found.append((item.stat().st_mtime_ns, item.path))
-    return [file for _moment, file in sorted(found)]
+                dated.append((item.stat().st_mtime_ns, item.path))
+    return [file for _moment, file in sorted(dated)]
 
 
 def _remove(folder: str, names: Iterable[str]) -> None:
     for name in names:
-        with suppress(OSError):  # another process joins them
+        # Another process may join them.
+        with suppress(OSError):
             os.unlink(os.path.join(folder, name))

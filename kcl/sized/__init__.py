@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FIXED = 16  # the largest value that is fixed, if the declaration says nothing
 UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 _CHOICES = 64  # tuples of sizes whose variants are found at once
+# A text has these functions, and none of Python's own.
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
 _WHOLE = {"_kcl_index": operator.index, "_kcl_whole": operator.index}
 
@@ -56,7 +57,7 @@ class Sizes(NamedTuple):
 
         If the code is new, raises RecipeError for an expression with a name that is neither known nor a size.
         """
-        unknown = [one for one in self.arguments if one not in (*known, *self.texts)]
+        unknown = [name for name in self.arguments if name not in (*known, *self.texts)]
         if is_new and unknown:
             from kcl.launch.refusals import place
 
@@ -65,7 +66,9 @@ class Sizes(NamedTuple):
                 f"{function.__name__!r}{place(function)}{meant(unknown[0], known)}: it takes {', '.join(known)}"
             )
         return {
-            name: one for name, one in arguments.items() if name in known or name not in self.texts
+            name: value
+            for name, value in arguments.items()
+            if name in known or name not in self.texts
         }
 
 
@@ -84,10 +87,10 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
     >>> y.tolist()
     [-1.0, -1.0]
     """
-    for one in most, 0 if fixed == "auto" else fixed:
-        if not isinstance(one, int) or one < 0:
+    for number in most, 0 if fixed == "auto" else fixed:
+        if not isinstance(number, int) or number < 0:
             raise TypeError(
-                f'kcl.sizes(fixed=...) takes a whole number or "auto", most= a whole number, not {one!r}'
+                f'kcl.sizes(fixed=...) takes a whole number or "auto", most= a whole number, not {number!r}'
             )
     if most != 1 and fixed != "auto":
         raise TypeError(
@@ -101,26 +104,30 @@ def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> S
 
     With `others` a size need not be a parameter: a space asks it.
     """
-    found = Sizes(dict(given)) if isinstance(given, Mapping) else given
-    if not isinstance(found, Sizes) or not found.texts:
+    declaration = Sizes(dict(given)) if isinstance(given, Mapping) else given
+    if not isinstance(declaration, Sizes) or not declaration.texts:
         raise TypeError(
             f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}'
         )
-    for name in found.texts:
+    for name in declaration.texts:
         if name not in parameters and not others:
             raise TypeError(
                 f"@kcl.kernel(sizes=...) names {name!r}, which is no parameter of the recipe"
             )
-    return _checked(found)
+    return _checked(declaration)
 
 
 def bind(
-    function: Any, found: Sizes, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Any, declaration: Sizes, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """Give every parameter but the sizes its value; raises TypeError for a size that is given by hand."""
     signature = inspect.signature(function)
-    others = [one for name, one in signature.parameters.items() if name not in found.texts]
-    for name in found.texts:
+    others = [
+        parameter
+        for name, parameter in signature.parameters.items()
+        if name not in declaration.texts
+    ]
+    for name in declaration.texts:
         if name in kwargs:
             raise TypeError(
                 f"recipe {function.__name__!r}: {name!r} is a size, which the arguments of a call give"
@@ -128,7 +135,7 @@ def bind(
     try:
         bound = signature.replace(parameters=others).bind(*args, **kwargs)
     except TypeError as error:
-        takes = ", ".join(one.name for one in others) or "none"
+        takes = ", ".join(parameter.name for parameter in others) or "none"
         raise TypeError(
             f"recipe {function.__name__!r}: {error}; its parameters beside the sizes are: {takes}"
         ) from None
@@ -136,9 +143,9 @@ def bind(
     return dict(bound.arguments)
 
 
-def _checked(found: Sizes) -> Sizes:
+def _checked(declaration: Sizes) -> Sizes:
     arguments: set[str] = set()
-    for name, text in found.texts.items():
+    for name, text in declaration.texts.items():
         if not isinstance(text, str):
             raise TypeError(
                 f"the size {name!r} is {text!r}; write an expression such as 'x.shape[0]'"
@@ -150,13 +157,14 @@ def _checked(found: Sizes) -> Sizes:
             names = expressions.Names(tuple(sorted(used)), (), (), ())
             expressions.check(name, "the size", text, names)
         except RecipeError as error:
+            # The check is that of a Source's shapes, and so are its words.
             raise TypeError(str(error).replace("kcl.Source", "size")) from None
         if not used:
             raise TypeError(
                 f"the size {name!r} is {text!r}, which names no argument; write the number into the recipe"
             )
         arguments |= used
-    return found._replace(arguments=tuple(sorted(arguments)))
+    return declaration._replace(arguments=tuple(sorted(arguments)))
 
 
 def code_of(texts: Mapping[str, str]) -> str:
@@ -164,12 +172,12 @@ def code_of(texts: Mapping[str, str]) -> str:
 
     A text that asks for an attribute of the name, as `n.shape[0]`, means an array of that name.
     """
-    found = ""
+    code = ""
     for name, text in texts.items():
         is_array = text.strip() == name or re.search(rf"\b{name}\s*\.", text)
         named = "" if is_array else f"_kcl_index({name}) if {name} is not None else "
-        found += f"({named}_kcl_whole({text})),"
-    return f"({found})"
+        code += f"({named}_kcl_whole({text})),"
+    return f"({code})"
 
 
 class _Variant(NamedTuple):
@@ -196,20 +204,23 @@ class SizedKernel:
     `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`; without them they mean the general variant.
     """
 
-    has_variants = True  # its kernels have no name of their own
+    # Its kernels have no name of their own.
+    has_variants = True
 
     def __init__(
-        self, call: RecipeCall, found: Sizes, handle: Any, accepted: Sizes | None = None
+        self, call: RecipeCall, declaration: Sizes, handle: Any, accepted: Sizes | None = None
     ) -> None:
-        self._handle = handle  # the module of Kernel, which lies above this room
+        # The module of Kernel lies above this room, so it is handed in.
+        self._handle = handle
         self.name = call.name
         self._call = call
-        self._declared = found
-        self._accepted = accepted or found  # a call may name sizes that serve a space only, too
-        self._names = tuple(found.texts)
-        self._code = compile(code_of(found.texts), "<sizes>", "eval")
-        # what the code finds beside the arguments of a call: a size that is not named is None
-        self._beside = {**dict.fromkeys(found.texts), **_WHOLE, **FUNCTIONS}
+        self._declared = declaration
+        # A call may name sizes that serve a space only, too.
+        self._accepted = accepted or declaration
+        self._names = tuple(declaration.texts)
+        self._code = compile(code_of(declaration.texts), "<sizes>", "eval")
+        # What the code has beside the arguments of a call: a size that is not named is None.
+        self._beside = {**dict.fromkeys(declaration.texts), **_WHOLE, **FUNCTIONS}
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], _Variant] = {}
@@ -230,11 +241,11 @@ class SizedKernel:
         launch: Callable[..., cl.Event] = variant.kernel.bind(queue, **arguments)
 
         def launch_sized(**arguments: Any) -> cl.Event:
-            given = self._sizes(arguments)
-            if given != bound and not variant.holds(given):
+            values = self._sizes(arguments)
+            if values != bound and not variant.holds(values):
                 raise ValueError(
                     f"kernel {self.name!r} is bound for {self._said(variant, bound)}, and not for "
-                    f"{', '.join(map('{} = {}'.format, self._names, given))}: bind again"
+                    f"{', '.join(map('{} = {}'.format, self._names, values))}: bind again"
                 )
             return launch(**arguments)
 
@@ -257,8 +268,8 @@ class SizedKernel:
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
         words = self._told("explain", context_or_queue, arguments)
-        given = self._given(arguments)
-        return f"{words}\n  sizes: {self._said(self._variant_for(given), given)}"
+        values = self._given(arguments)
+        return f"{words}\n  sizes: {self._said(self._variant_for(values), values)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters."""
@@ -282,24 +293,26 @@ class SizedKernel:
         Raises TypeError for a text whose value is no whole number.
         """
         try:
-            # checked as the recipe was decorated
+            # The text was checked as the recipe was decorated.
             return eval(self._code, self._beside, arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
-            found, as_it_is = (0,) * len(self._names), {"_kcl_whole": lambda one: one}
+            # This time values count as they are, so that `_whole` names the size that is no whole
+            # number.
+            values, as_it_is = (0,) * len(self._names), {"_kcl_whole": lambda value: value}
             with suppress(*UNKNOWN):
-                found = eval(self._code, {**self._beside, **as_it_is}, arguments)
-            return tuple(self._whole(found).values())
+                values = eval(self._code, {**self._beside, **as_it_is}, arguments)
+            return tuple(self._whole(values).values())
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
-        found = dict(zip(self._names, values, strict=True))
-        for name, one in found.items():
+        by_name = dict(zip(self._names, values, strict=True))
+        for name, value in by_name.items():
             try:
-                found[name] = 0 if one is None else max(0, operator.index(one))
+                by_name[name] = 0 if value is None else max(0, operator.index(value))
             except TypeError:
-                words = f"the size {name} is {one!r}, which is no whole number"
+                words = f"the size {name} is {value!r}, which is no whole number"
                 raise TypeError(f"kernel {self.name!r}: {words}") from None
-        return found
+        return by_name
 
     def kernel_for(self, values: tuple[int, ...]) -> Any:
         """Return the kernel for these sizes; raises TypeError for a size that is no integer."""
@@ -310,21 +323,22 @@ class SizedKernel:
 
     def _choose(self, values: tuple[int, ...]) -> _Variant:
         whole = tuple(self._whole(values).values())
+        # Threads that come with the same sizes share one variant.
         with self._lock:
-            found = next((one for one in self._variants if one.holds(whole)), None)
-            if found is None:
+            variant = next((variant for variant in self._variants if variant.holds(whole)), None)
+            if variant is None:
                 rule = self._declared.fixed
                 if rule == "auto":
                     rule = values_of(self._call.function, self._names, self._declared.most)
                 sizes = map(partial(Size, rule=rule), self._names, whole)
-                asked = dict(zip(self._names, sizes, strict=True))
-                kernel = self._handle.of_call(self._call._replace(sizes=asked), self._accepted)
-                found = _Variant(kernel, self._handle.line_of(kernel), asked, whole)
-                self._variants.append(found)
+                by_name = dict(zip(self._names, sizes, strict=True))
+                kernel = self._handle.of_call(self._call._replace(sizes=by_name), self._accepted)
+                variant = _Variant(kernel, self._handle.line_of(kernel), by_name, whole)
+                self._variants.append(variant)
             if len(self._chosen) >= _CHOICES:
                 self._chosen.clear()
-            self._chosen[values] = found
-        return found
+            self._chosen[values] = variant
+        return variant
 
     def asked(self, _holder: Any, arguments: Mapping[str, Any]) -> Any:
         """Return the kernel for the sizes that are given by name."""
@@ -335,8 +349,8 @@ class SizedKernel:
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
-        found = map(arguments.get, self._names)
-        return tuple([one if hasattr(type(one), "__index__") else 0 for one in found])  # type: ignore[misc]
+        values = map(arguments.get, self._names)
+        return tuple([value if hasattr(type(value), "__index__") else 0 for value in values])  # type: ignore[misc]
 
     def _said(self, variant: _Variant, values: tuple[int, ...]) -> str:
         return "; ".join(map(said, variant.asked.values(), values))

@@ -63,6 +63,7 @@ class Size:
         """
         if self.multiple == 1:
             return knl
+        # Only a recipe for loopy needs the face.
         from kcl.frontends.loopy import face
 
         return face.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
@@ -81,6 +82,7 @@ class Size:
         object.__setattr__(self, name, value)
 
 
+# Python looks operators up on the class, where `__getattr__` does not see them.
 _REFUSED = """eq ne lt le gt ge hash bool str repr format int index float iter len call reduce_ex
     add radd sub rsub mul rmul neg pow rpow truediv rtruediv floordiv rfloordiv mod rmod"""
 for _name in _REFUSED.split():
@@ -89,27 +91,27 @@ for _name in _REFUSED.split():
 
 def answers(size: Size, value: int) -> bool:
     """Return True if a size would answer for another value as it did for its own."""
-    given, multiple = size._answers, multiple_of(value)
-    if given.get("multiple", multiple) != multiple:
+    told, multiple = size._answers, multiple_of(value)
+    if told.get("multiple", multiple) != multiple:
         return False
-    fixed = given.get("fixed", value)
+    fixed = told.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)
 
 
 def said(size: Size, value: int) -> str:
     """Describe what the recipe was told of a value."""
-    given = size._answers
-    words = [f"multiple {given['multiple']}"] if "multiple" in given else []
-    if "fixed" in given:
+    told = size._answers
+    words = [f"multiple {told['multiple']}"] if "multiple" in told else []
+    if "fixed" in told:
         rule = size._rule
         few = f"one of at most {rule.most}" if isinstance(rule, Values) else f"at most {rule}"
-        words.append(f"fixed, {few}" if given["fixed"] else "not fixed")
+        words.append(f"fixed, {few}" if told["fixed"] else "not fixed")
     return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
 
 
 def multiple_of(value: int) -> int:
     """Return the largest of 1, 4, 16 and 64 that divides a number; 1 for 0."""
-    return next((one for one in MULTIPLES if value and value % one == 0), 1)
+    return next((multiple for multiple in MULTIPLES if value and value % multiple == 0), 1)
 
 
 def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
@@ -140,6 +142,7 @@ class Values:
             return None
         with self._lock:
             seen = self._values.setdefault(name, [])
+            # One value more than `most` is kept: it says that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
                 RunMemo(places.SHAPES, self._key).write(self._values)
@@ -147,26 +150,28 @@ class Values:
 
     @functools.cached_property
     def _values(self) -> dict[str, list[int]]:
+        # A memo comes from a file, so the types of its content are checked.
         return {
-            name: [one for one in seen if type(one) is int]
+            name: [value for value in seen if type(value) is int]
             for name, seen in RunMemo(places.SHAPES, self._key).read().items()
             if type(seen) is list
         }
 
 
-class State:
+class SeenSizes:
     """What is known of each recipe, by the digest of its key."""
 
     def __init__(self) -> None:
         self.values: dict[str, Values] = {}
 
 
-_state = process.own(State)
+_state = process.own(SeenSizes)
 
 
 def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
     module = function.__module__
+    # Each program is called `__main__`, so its name tells which one it is.
     place = f"{driver_name() if module == '__main__' else module} {function.__qualname__}"
-    key = Key([Part("recipe", place), *(Part("size", one) for one in names)])
+    key = Key([Part("recipe", place), *(Part("size", name) for name in names)])
     return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))

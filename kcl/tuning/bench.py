@@ -27,21 +27,23 @@ from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, stand
 from kcl.tuning.results import BY, Arrays, difference
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
-_COPIES = 3  # of each array in a child: as it begins, on the device, and what is expected
-_SLOW = 3.0  # a question may take this many times what it took for the default
+# A child has each array three times: as it begins, on the device, and what is expected.
+_COPIES = 3
+# A question may take this many times what it took for the default.
+_SLOW = 3.0
 _LEAST_SECONDS = 2.0  # of a question
 _OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
-# launches are repeated in a sample: others disturb some of them
-_SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = (
-    5e-3,
-    20e-3,
-)
+# Launches are repeated in a sample, since other processes disturb some of them.
+_SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = 5e-3, 20e-3
 _ATTEMPTS = 3  # at a round that others disturb
-_LONG = 1.0  # seconds: a round that takes longer is not repeated
+# A round that takes longer, in seconds, is not repeated.
+_LONG = 1.0
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
-_OF_CHILD = 5  # rounds of one child: the next one has other memory
-_BEGIN = 10.0  # times the limit: the default may be slow
-# the memory of a child, or its context on a GPU
+# Rounds of one child. The next child has other memory, so no racer wins by its place.
+_OF_CHILD = 5
+# The default may be slow, so its first launch has so many times the limit.
+_BEGIN = 10.0
+# What damages the memory of a child, or its context on a GPU.
 _DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
 
 
@@ -54,8 +56,9 @@ class ReadOutputs(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """Return the array of an output."""
-        found = self[name] = self._arrays[name]
-        return found
+        # The entry says later which outputs the comparison has read.
+        array = self[name] = self._arrays[name]
+        return array
 
 
 class Child(PythonChild):
@@ -98,7 +101,7 @@ class Bench:
         self.default, self.limit, self.left = default, question.seconds, dict[str, Verdict]()
         self._question, self._folder, self._end, self._compare = question, folder, end, compare
         arrays = question.forms[""].arrays.values()
-        size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
+        size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
         count = max(
             1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1))
         )
@@ -122,6 +125,7 @@ class Bench:
         try:
             self._pool.submit(self._first).result()
         except BaseException:
+            # Python ends no block that did not begin.
             self.__exit__()
             raise
         return self
@@ -130,7 +134,8 @@ class Bench:
         """End all children."""
         self._is_over = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for _time in range(2):  # a thread may start one in between
+        # A thread may start a child in between, which the second turn ends.
+        for _time in range(2):
             for child in tuple(self._children):
                 child.end()
             self._pool.shutdown()
@@ -146,7 +151,7 @@ class Bench:
 
     def check(self, trials: Iterable[Trial], end: float) -> None:
         """Have code built, launched once and compared, until a moment, while the next code is generated."""
-        for work in [self._pool.submit(self._check, one, end) for one in trials]:
+        for work in [self._pool.submit(self._check, trial, end) for trial in trials]:
             work.result()
 
     def race(
@@ -160,7 +165,8 @@ class Bench:
         self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
-        if is_last and self._took:  # as many as have their rounds soon after the end
+        # In the last race as many run as have their rounds soon after the end.
+        if is_last and self._took:
             left = end + _OVERTIME / 2 - time.monotonic()
             racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
@@ -172,17 +178,17 @@ class Bench:
             if rounds and len(rounds) % _OF_CHILD == 0:
                 self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS if began < end else 1):
-                found = self._round(racers, running, sample)
-                self._took = (time.monotonic() - began) / (1 + len(found))
+                samples = self._round(racers, running, sample)
+                self._took = (time.monotonic() - began) / (1 + len(samples))
                 is_long = time.monotonic() - began > _LONG
                 if is_long or not any(
-                    is_disturbed(taken, earlier[racer]) for racer, taken in found.items()
+                    is_disturbed(taken, earlier[racer]) for racer, taken in samples.items()
                 ):
                     break
-            for racer, taken in found.items():
+            for racer, taken in samples.items():
                 earlier[racer].append(taken)
             rounds.append(
-                {racer: taken.elapsed for racer, taken in found.items() if racer in running}
+                {racer: taken.elapsed for racer, taken in samples.items() if racer in running}
             )
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
@@ -194,53 +200,62 @@ class Bench:
 
     def _clean(self, racer: Child | None) -> Child | None:
         """Return a child, but not the racer, that built right candidates only; None without one."""
-        return next((one for one in self._children if one.is_clean and one is not racer), None)
+        return next(
+            (child for child in self._children if child.is_clean and child is not racer), None
+        )
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
         """Take a sample of each, in random order; who dies is out.
 
         Small arrays lie in another place each round, as their place changes a time; large ones have pages of all kinds.
         """
-        found = {}
-        with suppress(ChildFault):  # it will not answer the next question, either
-            for child in [one for one in self._children if one.is_clean and self._is_renewed]:
+        samples = {}
+        # A child that fails here does not answer the next question, either.
+        with suppress(ChildFault):
+            for child in [child for child in self._children if child.is_clean and self._is_renewed]:
                 child.ask(self.seconds(self._least), "renew")
         for racer in random.sample(sorted(running), len(running)):
-            one = racers[racer]
-            home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
+            trial = racers[racer]
+            # In a short race a candidate runs in the child that built it, in the last race all
+            # share one.
+            home = self._homes.get(trial) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
                 home = self._racer = self._racer or self._pool.submit(self._start, True).result()
             try:
                 limit = self.seconds(self._least)
-                found[racer] = home.ask(limit, "sample", one.codes[""], sample)
+                samples[racer] = home.ask(limit, "sample", trial.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
-                one.limit = limit
-                one.verdict = fault.verdict._replace(detail=f"{fault.verdict.detail}, in the race")
+                trial.limit = limit
+                trial.verdict = fault.verdict._replace(
+                    detail=f"{fault.verdict.detail}, in the race"
+                )
+                # Racer 0 is the default. Without it there is no ratio.
                 if not racer:
                     raise
-        return found
+        return samples
 
-    def _check(self, one: Trial, end: float) -> None:
+    def _check(self, trial: Trial, end: float) -> None:
         """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
+            # The thread gets its child back below, if that still lives.
             child = self._thread.__dict__.pop("child", None) or self._start()
             is_decided, child.is_new = child.is_new, False
             verdict, limit = Verdict("ok"), self.seconds(self._least)
             try:
-                verdict, outputs = child.ask(limit, "check", one.codes)
+                verdict, outputs = child.ask(limit, "check", trial.codes)
             except ChildFault as fault:
                 verdict, child = fault.verdict, None
                 is_decided = is_decided or verdict.outcome == "hangs"
-                one.limit = limit
+                trial.limit = limit
             else:
                 is_decided = True
                 verdict = self._judged(verdict, outputs)
             if is_decided and not self._is_over:
-                one.verdict = verdict
-                self._homes[one] = child
+                trial.verdict = verdict
+                self._homes[trial] = child
             if child is not None and verdict.outcome in _DAMAGES:
                 child.end()
             elif child is not None:
@@ -260,11 +275,14 @@ class Bench:
         """
         if self._is_over:
             raise ChildFault(Verdict("was stopped"))
-        if self._question.compared == ():  # known after the first launch
+        # Which outputs are compared is known after the first launch.
+        if self._question.compared == ():
             self._question = self._question._replace(compared=tuple(self._dtypes))
+        # The child is listed before it is asked, so `__exit__` ends it whatever happens.
         self._children.append(child := Child(self._question, self._folder))
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
+            # Drawn numbers have no signs, so there is nothing to weigh.
             has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._vain}
             for verb in ["begin", "weigh"][: 1 + has_signs]:
                 if not self._has_run(child, verb, form, code):
@@ -288,7 +306,8 @@ class Bench:
             self.default.verdict = verdict
         if is_good and is_first:
             self._least = max(self._least, _SLOW * seconds)
-            is_good = self._question.compared != ()  # else the next child knows what is compared
+            # This child began before the compared outputs were known. The next one knows them.
+            is_good = self._question.compared != ()
         elif not is_good and verb == "weigh":
             self._vain.add(form)
         elif not is_good:
@@ -306,8 +325,8 @@ class Bench:
         if not others:
             return Verdict("ok")
         self._expected[form] = first
-        said = self._difference(form, others[0])
-        return Verdict("wrong result", said) if said else Verdict("ok")
+        words = self._difference(form, others[0])
+        return Verdict("wrong result", words) if words else Verdict("ok")
 
     def _judged(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
         """Return the verdict of a child, or that of `compare`; the first other shape has its cure."""
@@ -315,13 +334,13 @@ class Bench:
             self._has_cure, name = True, verdict.detail.partition(" ")[0]
             cure = f"kcl.space(compare=lambda out: out[{name!r}].sum()) compares the sums"
             return verdict._replace(detail=f"{verdict.detail}; {cure}")
-        for form, one in outputs.items() if self._compare else ():
+        for form, arrays in outputs.items() if self._compare else ():
             try:
-                said = self._difference(form, self._numbers(one))
+                words = self._difference(form, self._numbers(arrays))
             except TypeError as error:
-                said = str(error)
-            if said:
-                return Verdict("wrong result", said + place(form))
+                words = str(error)
+            if words:
+                return Verdict("wrong result", words + place(form))
         return verdict
 
     def _numbers(self, outputs: Arrays) -> Any:
@@ -329,8 +348,9 @@ class Bench:
         seen = ReadOutputs(outputs)
         assert self._compare is not None
         try:
+            # All threads of the pool call the user's function, which need not be thread-safe.
             with self._lock:
-                found = np.asarray(self._compare(seen))
+                numbers = np.asarray(self._compare(seen))
         except Exception as error:
             names = ", ".join(outputs)
             raise TypeError(
@@ -338,25 +358,25 @@ class Bench:
             ) from error
         if not seen:
             raise TypeError("compare= reads no output by its name, as out['y'] does")
-        if found.dtype.kind not in "biufc":
-            raise TypeError(f"compare= returns {found.dtype}: return numbers")
-        self._dtypes |= {name: one.dtype for name, one in seen.items()}
-        return found
+        if numbers.dtype.kind not in "biufc":
+            raise TypeError(f"compare= returns {numbers.dtype}: return numbers")
+        self._dtypes |= {name: array.dtype for name, array in seen.items()}
+        return numbers
 
-    def _difference(self, form: str, found: Any) -> str:
+    def _difference(self, form: str, numbers: Any) -> str:
         """Describe the difference of what `compare` returns to what it returns for the default."""
         expected, scale = self._expected[form], self._scales[form]
-        if found.shape != expected.shape:
-            return f"compare= has the shape {found.shape}, {BY} {expected.shape}"
+        if numbers.shape != expected.shape:
+            return f"compare= has the shape {numbers.shape}, {BY} {expected.shape}"
 
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
-            given = self._question.tolerance
+            wanted = self._question.tolerance
             every = [
-                tolerated(given, name, one if one.kind in "fc" else dtype)
-                for name, one in self._dtypes.items()
+                tolerated(wanted, name, output if output.kind in "fc" else dtype)
+                for name, output in self._dtypes.items()
             ]
             relative, absolute = map(max, zip(*every, strict=True))
             return relative, absolute
 
         scales = {"compare": scale} if scale.shape == expected.shape else None
-        return difference({"compare": found}, {"compare": expected}, tolerance, scales)
+        return difference({"compare": numbers}, {"compare": expected}, tolerance, scales)

@@ -45,24 +45,19 @@ from kcl.tuning.results import Arrays
 from kcl.tuning.space import Choice, Skip, said
 from kcl.tuning.table import code_digest
 
-TunedKernel = Any  # kcl.tuning.tuned has the class, and imports the tuner
+# `kcl.tuning.tuned` has the class, and imports the tuner, which imports this module.
+TunedKernel = Any
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate
-_SLOW = 5.0  # a generation may take this many times what that of the default took
+# A generation may take this many times what that of the default took.
+_SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
-_YOUNG_SECONDS = 60.0  # a folder of this age may have no lock yet
+# A younger folder may have no lock yet.
+_YOUNG_SECONDS = 60.0
 UNMADE = ("crashes", "hangs", _TOO_MUCH)  # what may become of a process that generates
 _MOST_BYTES = 1 << 30  # of arrays in files
-# values of arguments beside arrays
-_PLAIN = (
-    int,
-    float,
-    complex,
-    str,
-    tuple,
-    np.generic,
-    type(None),
-)
+# Values of arguments beside arrays.
+_PLAIN = (int, float, complex, str, tuple, np.generic, type(None))
 
 
 class Trial:
@@ -111,13 +106,14 @@ class TuningCandidate(NamedTuple):
 def folder() -> Iterator[str]:
     """Make the folder of a tuning; it goes away. Its lock is free once the tuning and its children have ended."""
     place = settings.temporary()
-    for found in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
+    for path in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
+        # Another tuning may sweep the same folder, or hold its lock.
         with suppress(OSError):
-            status = os.lstat(found)
+            status = os.lstat(path)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _YOUNG_SECONDS:
-                with _locked(found):
-                    shutil.rmtree(found, ignore_errors=True)
-    # of mode 0700
+                with _locked(path):
+                    shutil.rmtree(path, ignore_errors=True)
+    # `tempfile` makes the folder with mode 0700.
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
         with _locked(made):
             yield made
@@ -126,6 +122,7 @@ def folder() -> Iterator[str]:
 @contextlib.contextmanager
 def _locked(place: str) -> Iterator[None]:
     """Hold the lock of a folder; raises `OSError` if another process holds it."""
+    # A link in the place of the folder is not followed.
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         process.lock(descriptor)
@@ -151,7 +148,8 @@ class Generator(Answerer):
         self.pipe, end = Pipe()
         self.process = get_context("fork").Process(target=self._serve, args=(end,), daemon=True)
         with end, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of other threads
+            # Python warns of a fork beside other threads.
+            warnings.simplefilter("ignore")
             self.process.start()
 
     def end(self) -> int:
@@ -162,11 +160,15 @@ class Generator(Answerer):
         return self.process.exitcode or 0
 
     def _serve(self, pipe: Connection) -> None:
+        # The parent's end is closed here, so that this child sees when the parent ends.
         self.pipe.close()
-        os.setsid()  # Ctrl-C is for the parent
-        gc.freeze()  # objects of OpenCL stay
+        # Ctrl-C is for the parent.
+        os.setsid()
+        # Objects of OpenCL stay: the child's collector leaves them alone.
+        gc.freeze()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
+        # What a recipe prints goes nowhere.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
             os.dup2(null, descriptor)
@@ -193,7 +195,10 @@ class CandidateFiles:
         self._took = 0.0  # seconds of the generation of the default
         whole = self._call(_Call({}, {}, {}, {}), arguments)
         cases = enumerate(kernel.space.comparison.cases)
-        self._wholes = {"": whole, **{f"cases[{at}]": self._call(whole, one) for at, one in cases}}
+        self._wholes = {
+            "": whole,
+            **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
+        }
         self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(kernel, whole))}
         self.default = self.candidate(kernel.default_at(self.sizes))
         trial = self.default.trial
@@ -201,7 +206,8 @@ class CandidateFiles:
             code = trial.codes[""]
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
                 self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
-            is_daemon = current_process().daemon  # multiprocessing gives it no child
+            # multiprocessing gives a daemon no child of its own.
+            is_daemon = current_process().daemon
             can_fork = hasattr(os, "fork") and drivers.of(queue.context).may_fork
             self._may_fork = can_fork and not is_daemon
 
@@ -215,7 +221,8 @@ class CandidateFiles:
         """Write the arrays; return what the children have to know."""
         paths = dict[int, str]()
         size = sum(array.nbytes for array in self._wholes[""].arrays.values())
-        for array in [one for call in self._wholes.values() for one in call.arrays.values()]:
+        for array in [array for call in self._wholes.values() for array in call.arrays.values()]:
+            # An array that several calls share is written once.
             if id(array) not in paths:
                 is_made_up = size > _MOST_BYTES and array.dtype.kind in "fc"
                 place = os.path.join(self.folder, f"array-{len(paths)}.npy")
@@ -236,12 +243,12 @@ class CandidateFiles:
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
         """Return what results were not compared on: forms that are left out, and equal integers."""
-        found = [
-            f"nothing is compared{inputs.place(form)}: the default {': '.join(one)}"
-            for form, one in left.items()
+        lines = [
+            f"nothing is compared{inputs.place(form)}: the default {': '.join(verdict)}"
+            for form, verdict in left.items()
         ]
         code, arrays = self.default.trial.codes[""], self._wholes[""].arrays
-        return found + [
+        return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
             for name in inputs.constant(code, arrays)
         ]
@@ -270,7 +277,7 @@ class CandidateFiles:
         trial.codes |= dict.fromkeys(drawn, trial.codes[""])
         cuts = [form for form in self._forms() if inputs.is_cut(form)]
         trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
-        same = next((one for one in self._trials if one.codes == trial.codes), None)
+        same = next((earlier for earlier in self._trials if earlier.codes == trial.codes), None)
         self._trials += [] if same else [trial]
         return TuningCandidate(choice, same or trial)
 
@@ -278,11 +285,13 @@ class CandidateFiles:
         """Return the sizes of a form of the call."""
         return self._calls[form].sizes
 
-    def _call(self, base: _Call, given: Mapping[str, Any]) -> _Call:
+    def _call(self, base: _Call, arguments: Mapping[str, Any]) -> _Call:
         """Return a call with some arguments given, the others being those of another call."""
-        values = {name: one for name, one in given.items() if isinstance(one, _PLAIN)}
+        values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
-            name: _host(self.queue, name, one) for name, one in given.items() if name not in values
+            name: _host(self.queue, name, value)
+            for name, value in arguments.items()
+            if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
         return _Call(arrays, values, self.kernel.sizes_of({**values, **arrays}), {})
@@ -295,9 +304,10 @@ class CandidateFiles:
     def unmade(self) -> str:
         """The digest of what is known of a choice without code: the recipe's file and the code of the default."""
         with suppress(OSError, TypeError):
-            text = "".join(inspect.findsource(self.kernel.function)[0])  # of the whole file
-            known = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
-            return Key([Part("unmade", known)]).digest[:32]
+            # The whole file counts, and not the function alone.
+            text = "".join(inspect.findsource(self.kernel.function)[0])
+            content = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
+            return Key([Part("unmade", content)]).digest[:32]
         return ""
 
     def _asked(self, choice: Choice) -> Trial:
@@ -305,14 +315,15 @@ class CandidateFiles:
         self._generator = self._generator or Generator(self)
         seconds = self.limit(_SLOW * self._took)
         try:
-            found: Trial = self._generator.ask(seconds, "made", choice)
+            trial: Trial = self._generator.ask(seconds, "made", choice)
         except ChildFault as fault:
             words = f"{fault.verdict.detail}, while generating"
-            found = Trial(fault.verdict._replace(detail=words))
-        if found.verdict.outcome in UNMADE:
+            trial = Trial(fault.verdict._replace(detail=words))
+        # The next question goes to a new child.
+        if trial.verdict.outcome in UNMADE:
             self.close()
-        found.limit = seconds
-        return found
+        trial.limit = seconds
+        return trial
 
     def made(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
@@ -335,9 +346,9 @@ class CandidateFiles:
 
     def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""
-        kernel, given = self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
-        code = generated(kernel, given)
-        base, dtypes = line_of(kernel).generate.base, dtypes_of(given)
+        kernel, values = self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
+        code = generated(kernel, values)
+        base, dtypes = line_of(kernel).generate.base, dtypes_of(values)
         for name in base.needed if base is not None else ():
             needed[name] = dtype_text(dtypes[name]) if name in dtypes else ""
         return code
@@ -345,13 +356,13 @@ class CandidateFiles:
 
 def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:
     """Return an array on the host; it is read only."""
-    found = array.get(queue=queue) if isinstance(array, cl_array.Array) else array
-    if not isinstance(found, np.ndarray) or found.dtype.hasobject or not found.flags.forc:
+    host = array.get(queue=queue) if isinstance(array, cl_array.Array) else array
+    if not isinstance(host, np.ndarray) or host.dtype.hasobject or not host.flags.forc:
         raise TypeError(
             f"tune takes contiguous arrays of numbers, and numbers; {name!r} is of {type(array).__name__}: "
             "give a numpy array, or a pyopencl.array.Array"
         )
-    return found
+    return host
 
 
 def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
@@ -361,18 +372,20 @@ def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
     """
     for name, text in kernel.size_texts.items():
         axes = re.findall(r"(\w+)\.shape\[(-?\d+)\]", text)
+        # An axis with one element or none cannot be cut.
         extents = {
             whole.sizes[name],
             *(whole.arrays[array].shape[int(axis)] for array, axis in axes),
         } - {0, 1}
         arrays = {
-            one: array[tuple(slice(extent - (extent in extents)) for extent in array.shape)]
-            for one, array in whole.arrays.items()
+            key: array[tuple(slice(extent - (extent in extents)) for extent in array.shape)]
+            for key, array in whole.arrays.items()
         }
         values = {
-            one: type(value)(value - 1) if type(value) is not bool and value in extents else value
-            for one, value in whole.values.items()
+            key: type(value)(value - 1) if type(value) is not bool and value in extents else value
+            for key, value in whole.values.items()
         }
         sizes = kernel.sizes_of({**values, **arrays})
+        # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
             yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes, {})

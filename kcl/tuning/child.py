@@ -36,12 +36,15 @@ from kcl.tuning.race import Sample
 from kcl.tuning.results import BY, Arrays, difference
 
 GUARD = 4096  # bytes behind each array
-PATTERN = 0xFF  # of an output: not a number, or -1
-_MARK = 0xA5  # of an output of drawn integers: hardly one of these
+# Bytes of an output before a launch: not a number, or -1.
+PATTERN = 0xFF
+# The same for an output of drawn integers, hardly one of which has these bytes.
+_MARK = 0xA5
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 _LAUNCHES = 20  # of a sample, at most
-_LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
+# For a launch of so many seconds it does not matter what the processor has in its caches.
+_LONG_SECONDS = 0.1
 
 # relative, or (relative, absolute) by the name of an output
 Tolerance = None | float | Mapping[str, Any]
@@ -79,10 +82,10 @@ class Question(NamedTuple):
 
 def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
-    one = given.get(name) if isinstance(given, Mapping) else given
-    if one is None:
+    wanted = given.get(name) if isinstance(given, Mapping) else given
+    if wanted is None:
         return float(np.sqrt(np.finfo(dtype).eps)), 0.0
-    return (one[0], one[1]) if isinstance(one, tuple) else (one, 0.0)
+    return (wanted[0], wanted[1]) if isinstance(wanted, tuple) else (wanted, 0.0)
 
 
 def main(descriptor: int) -> None:
@@ -90,6 +93,7 @@ def main(descriptor: int) -> None:
     limit()
     pipe = Connection(descriptor)
     answer(pipe, Rig(pipe.recv()))
+    # Nothing of a driver runs as the process ends.
     os._exit(0)
 
 
@@ -107,10 +111,10 @@ class GuardedCall:
         missing = [name for name in rig.names if name not in arrays]
         likes = arrays
         if missing:
-            given = {name: cl_array.to_device(rig.queue, one) for name, one in arrays.items()}
-            _event, outputs = default(rig.queue, None, None, False, {**values, **given})
-            new = _named(outputs, missing, given)
-            likes = {**arrays, **{name: one.get() for name, one in new.items()}}
+            buffers = {name: cl_array.to_device(rig.queue, array) for name, array in arrays.items()}
+            _event, outputs = default(rig.queue, None, None, False, {**values, **buffers})
+            new = _named(outputs, missing, buffers)
+            likes = {**arrays, **{name: array.get() for name, array in new.items()}}
         self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
         for number, (name, like) in enumerate(likes.items()):
             # Guards differ, so that a copy of what lies behind an array is seen behind another one.
@@ -129,13 +133,13 @@ class GuardedCall:
             if name in default.required and (read[name] != self.starts[name]).any()
         ]
         self.expected = {
-            name: one
-            for name, one in self.results(read).items()
+            name: array
+            for name, array in self.results(read).items()
             if name not in default.required or name in self.changed
         }
         self.scales: Mapping[str, Any] = self.expected
-        known = {*rig.asked.forms[""].arrays, *default.required}
-        self.left = [name for name in rig.asked.compared or () if name not in known]
+        in_call = {*rig.question.forms[""].arrays, *default.required}
+        self.left = [name for name in rig.question.compared or () if name not in in_call]
 
     def launch(
         self, launcher: Launcher, names: Iterable[str] | None = None, left: Collection[str] = ()
@@ -145,8 +149,8 @@ class GuardedCall:
         The launch allocates the arrays that are `left` to it.
         """
         self._restore(self.arrays if names is None else names)
-        given = {name: one for name, one in self.arrays.items() if name not in left}
-        return self.rig.launch(launcher, {**self.values, **given})
+        buffers = {name: array for name, array in self.arrays.items() if name not in left}
+        return self.rig.launch(launcher, {**self.values, **buffers})
 
     def renew(self) -> None:
         """Give each array another place in memory, where it has other neighbours, and launches another time."""
@@ -172,35 +176,38 @@ class GuardedCall:
 
     def read(self) -> Arrays:
         """Return the bytes of each array, and of its guard."""
-        found = {name: np.empty_like(start) for name, start in self.starts.items()}
-        for name, content in found.items():
+        copies = {name: np.empty_like(start) for name, start in self.starts.items()}
+        for name, content in copies.items():
             cl.enqueue_copy(self.rig.queue, content, self.arrays[name].base_data)
-        return found
+        return copies
 
     def results(self, read: Arrays) -> Arrays:
         """Return bytes that were read as arrays."""
         ones = self.arrays.items()
         return {
-            name: np.ndarray(one.shape, one.dtype, read[name], strides=one.strides)
-            for name, one in ones
+            name: np.ndarray(array.shape, array.dtype, read[name], strides=array.strides)
+            for name, array in ones
         }
 
     def written(self) -> list[bytes]:
         """Return which elements of each array the default changes."""
-        starts, found = self.results(self.starts), list[bytes]()
-        for name, one in self.expected.items():
-            pair = [np.ascontiguousarray(each).view(np.uint8) for each in (one, starts[name])]
-            found.append((pair[0] != pair[1]).reshape(one.size, -1).any(axis=1).tobytes())
-        return found
+        starts, changes = self.results(self.starts), list[bytes]()
+        for name, array in self.expected.items():
+            # Bytes are compared, since a NaN is not equal to itself.
+            pair = [np.ascontiguousarray(side).view(np.uint8) for side in (array, starts[name])]
+            changes.append((pair[0] != pair[1]).reshape(array.size, -1).any(axis=1).tobytes())
+        return changes
 
     def difference(self, results: Arrays, but: Collection[str]) -> str:
         """Describe the first difference to what the default computes, or to an input that it leaves as it was."""
-        kept = {name: one for name, one in results.items() if name not in but}
+        kept = {name: array for name, array in results.items() if name not in but}
+        # An output has what the default computes, and any other array what it began with.
         right = {**self.results(self.starts), **self.expected}
 
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
+            # An input that the default leaves as it was has to keep its bits.
             is_written = name in self.expected
-            return tolerated(self.rig.asked.tolerance, name, dtype) if is_written else (0.0, 0.0)
+            return tolerated(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
 
         return difference(kept, right, tolerance, self.scales)
 
@@ -216,9 +223,9 @@ class GuardedCall:
 class Rig:
     """What a child has: a queue, the launchers of the candidates, and the calls by the name of their form."""
 
-    def __init__(self, asked: Question) -> None:
-        self.asked = asked
-        context = devices.context_at(asked.places)
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        context = devices.context_at(question.places)
         self.queue = cl.CommandQueue(
             context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
@@ -227,26 +234,26 @@ class Rig:
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
-        self._own: Collection[str] = asked.compared or ()
+        self._own: Collection[str] = question.compared or ()
         self.outputs: Any = ()  # of the last launch
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
-        # the invokers take it from pyopencl at each launch
+        # The invokers take this function from pyopencl at each launch.
         cl.enqueue_nd_range_kernel = self._noted
 
     def begin(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default at two places in memory; return what became of it, how long that took, and the outputs."""
         began = time.monotonic()
-        found, results = self._launched(code, form, is_default=True)
-        outputs = [self._calls[form].expected, results] if found.outcome == "ok" else []
-        return found, time.monotonic() - began, self._returned(outputs)
+        verdict, results = self._launched(code, form, is_default=True)
+        outputs = [self._calls[form].expected, results] if verdict.outcome == "ok" else []
+        return verdict, time.monotonic() - began, self._returned(outputs)
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
         call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
-        given = inputs.magnitudes(starts, call.values, launcher.required)
-        weighed = GuardedCall(self, launcher, *given, PATTERN)
+        unsigned = inputs.magnitudes(starts, call.values, launcher.required)
+        weighed = GuardedCall(self, launcher, *unsigned, PATTERN)
         call.scales = weighed.expected
         return Verdict("ok"), 0.0, self._returned([weighed.expected])
 
@@ -259,22 +266,26 @@ class Rig:
         self._is_limited = True
         for form, code in codes.items():
             if form not in self._calls:
+                # The default does not run on this form.
                 continue
-            found, results = self._launched(code, form)
-            if found.outcome != "ok":
-                return found._replace(detail=found.detail + inputs.place(form)), {}
+            verdict, results = self._launched(code, form)
+            if verdict.outcome != "ok":
+                return verdict._replace(detail=verdict.detail + inputs.place(form)), {}
             outputs[form] = {name: results[name] for name in self._own}
         return Verdict("ok"), outputs
 
     def sample(self, code: Code, seconds: float) -> Sample:
         """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time."""
-        is_new, call, found = code.digest not in self._launchers, self._calls[""], list[Sample]()
+        is_new, call, samples = code.digest not in self._launchers, self._calls[""], list[Sample]()
         launcher = self._launcher(code)
-        while not found or (len(found) < _LAUNCHES and len(found) * min(found).elapsed < seconds):
-            one = call.launch(launcher, None if is_new else call.changed, call.left)
-            found += [one] if one.elapsed > _LONG_SECONDS or not is_new else []
+        while not samples or (
+            len(samples) < _LAUNCHES and len(samples) * min(samples).elapsed < seconds
+        ):
+            taken = call.launch(launcher, None if is_new else call.changed, call.left)
+            # The first launch of a candidate counts only if it is long.
+            samples += [taken] if taken.elapsed > _LONG_SECONDS or not is_new else []
             is_new = False
-        return min(found)
+        return min(samples)
 
     def renew(self) -> None:
         """Give the arrays of the call other places in memory."""
@@ -287,13 +298,17 @@ class Rig:
         """
         self.queue.finish()
         del self._events[:]
-        before, given = time.process_time(), (self._allocated if self._own else None, None, False)
-        _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *given, **arguments)
+        before, options = time.process_time(), (self._allocated if self._own else None, None, False)
+        _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *options, **arguments)
         self.queue.finish()
         processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
         elapsed = (
-            float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
+            float(
+                max(profile.end for profile in profiles)
+                - min(profile.start for profile in profiles)
+            )
+            * 1e-9
         )
         return Sample(
             elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed
@@ -309,24 +324,24 @@ class Rig:
             call.launch(launcher, left=() if is_default else call.left)
             new = {} if is_default else _named(self.outputs, call.left, call.arrays)
             read = call.read()
-            results = {**call.results(read), **{name: one.get() for name, one in new.items()}}
+            results = {**call.results(read), **{name: array.get() for name, array in new.items()}}
         except ChildFault as fault:
             return fault.verdict, {}
         except Exception as error:
-            if found := _SHAPES.search(str(error)):
-                return Verdict(OTHER_SHAPE, f"{found[1]} has {found[3]}, {BY} {found[2]}"), {}
+            if match := _SHAPES.search(str(error)):
+                return Verdict(OTHER_SHAPE, f"{match[1]} has {match[3]}, {BY} {match[2]}"), {}
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             telling = next(
                 (line for line in lines if "error" in line.lower()), lines[0] if lines else ""
             )
-            said = re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200]
-            return Verdict(step, said), {}
-        broken = call.broken(read) + [name for name, one in new.items() if self._is_broken(one)]
+            words = re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200]
+            return Verdict(step, words), {}
+        broken = call.broken(read) + [name for name, array in new.items() if self._is_broken(array)]
         if broken:
             return Verdict("writes past the end", f"of {', '.join(broken)}"), {}
-        is_unknown = is_default and self.asked.compared is not None
-        said = "" if is_unknown else call.difference(results, self._own)
-        return Verdict("wrong result", said) if said else Verdict("ok"), results
+        is_unknown = is_default and self.question.compared is not None
+        words = "" if is_unknown else call.difference(results, self._own)
+        return Verdict("wrong result", words) if words else Verdict("ok"), results
 
     def _begun(self, launcher: Launcher, form: str) -> GuardedCall:
         """Return the call of a form, from now on at another place in memory.
@@ -335,17 +350,17 @@ class Rig:
         """
         turns = (0, 1) if form == inputs.INTEGERS else (0,)
         pattern = _MARK if form == inputs.INTEGERS else PATTERN
-        found, *others = [
+        call, *others = [
             GuardedCall(self, launcher, *self._given(form, turn), pattern) for turn in turns
         ]
-        if any(one.written() != found.written() for one in others):
+        if any(other.written() != call.written() for other in others):
             raise ValueError("integers of the call are places of elements")
-        found.renew()
-        return found
+        call.renew()
+        return call
 
     def _given(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
         """Return arrays and values of a form of the call."""
-        files, values, drawn = self.asked.forms[form]
+        files, values, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]
             return inputs.drawn(form, drawn, whole.results(whole.starts), values, turn)
@@ -359,11 +374,11 @@ class Rig:
 
     def _returned(self, results: list[Arrays]) -> list[Arrays]:
         """Return the outputs that the parent compares; before it has said which, all."""
-        known = self.asked.compared
+        compared = self.question.compared
         return [
-            {name: one for name, one in each.items() if name in (known or each)}
-            for each in results
-            if known is not None
+            {name: array for name, array in arrays.items() if name in (compared or arrays)}
+            for arrays in results
+            if compared is not None
         ]
 
     def _allocated(self, size: int) -> cl.Buffer:
@@ -373,14 +388,16 @@ class Rig:
         return buffer
 
     def _is_broken(self, array: cl_array.Array) -> bool:
-        found, place = np.empty(GUARD, np.uint8), array.base_data.size - GUARD
-        cl.enqueue_copy(self.queue, found, array.base_data, src_offset=place)
-        return bool((found != PATTERN).any())
+        guard, place = np.empty(GUARD, np.uint8), array.base_data.size - GUARD
+        cl.enqueue_copy(self.queue, guard, array.base_data, src_offset=place)
+        return bool((guard != PATTERN).any())
 
     def _launcher(self, code: Code) -> Launcher:
         """Return the launcher of a candidate; raises the errors of its build."""
         if code.digest not in self._launchers:
-            self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
+            self.names = [
+                argument.name for argument in code.invoker.arguments if argument.kind in ARRAYS
+            ]
             self._launchers[code.digest] = self.build.from_source(code.text).launcher(
                 made_ready(code)
             )
@@ -403,5 +420,6 @@ def _named(outputs: Any, names: Iterable[str], given: Mapping[str, Any]) -> dict
     """Return the outputs with these names, which a launch has allocated, in the order of the kernel."""
     if isinstance(outputs, dict):
         return {name: outputs[name] for name in names}
-    new = [one for one in outputs if all(one is not array for array in given.values())]
+    # A launch hands back the given arrays, too.
+    new = [output for output in outputs if all(output is not array for array in given.values())]
     return dict(zip(names, new, strict=True))

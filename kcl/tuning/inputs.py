@@ -18,7 +18,8 @@ import numpy as np
 from kcl.code import Code
 
 NUMBERS, SIGNED, INTEGERS = "drawn numbers", "signed numbers", "drawn integers"
-_SMALLEST, _LARGEST = 2, 100  # drawn integer: 0 and 1 hide factors
+# Bounds of a drawn integer. A factor of 0 or 1 would hide mistakes.
+_SMALLEST, _LARGEST = 2, 100
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -38,28 +39,32 @@ def drawn_forms(
 ) -> dict[str, dict[str, str]]:
     """Return the forms that draw something, each with the names of what it draws, and their declared dtypes."""
     floats, integers = dict[str, str](), dict[str, str]()
-    extents = {*sizes.values(), *(extent for one in arrays.values() for extent in one.shape)}
-    for one in code.invoker.arguments:
-        value = arrays.get(one.name) if one.required else values.get(one.name)
-        text = one.dtype or code.invoker.inferred.get(one.name, "")
+    extents = {*sizes.values(), *(extent for array in arrays.values() for extent in array.shape)}
+    for argument in code.invoker.arguments:
+        value = arrays.get(argument.name) if argument.required else values.get(argument.name)
+        text = argument.dtype or code.invoker.inferred.get(argument.name, "")
         kind = text[1] if text[:1] in tuple("<>=|") and value is not None else ""
         if kind in tuple("fc") and not isinstance(value, (str, tuple)):
-            floats[one.name] = text
+            floats[argument.name] = text
         elif kind in tuple("iu") and isinstance(value, np.ndarray):
-            integers |= {one.name: text} if _differing(value) <= 1 else {}
-        elif kind in tuple("iu") and type(value) is not bool and one.name not in sizes:
-            integers |= {one.name: text} if value in {0, 1} - extents else {}
-    found = {NUMBERS: floats, SIGNED: floats} if floats else {}
-    return {**found, INTEGERS: {**floats, **integers}} if integers else found
+            integers |= {argument.name: text} if _differing(value) <= 1 else {}
+        elif kind in tuple("iu") and type(value) is not bool and argument.name not in sizes:
+            # Any other number may be an index or a size.
+            integers |= {argument.name: text} if value in {0, 1} - extents else {}
+    forms = {NUMBERS: floats, SIGNED: floats} if floats else {}
+    return {**forms, INTEGERS: {**floats, **integers}} if integers else forms
 
 
 def constant(code: Code, arrays: Arrays) -> list[str]:
     """Return the names of the inputs of integers whose elements are all equal."""
-    required = {one.name for one in code.invoker.arguments if one.required}
+    required = {argument.name for argument in code.invoker.arguments if argument.required}
     return [
         name
-        for name, one in arrays.items()
-        if name in required and one.dtype.kind in "iu" and one.size > 1 and not _differing(one)
+        for name, array in arrays.items()
+        if name in required
+        and array.dtype.kind in "iu"
+        and array.size > 1
+        and not _differing(array)
     ]
 
 
@@ -67,19 +72,19 @@ def drawn(
     form: str, names: Mapping[str, str], arrays: Arrays, values: Mapping[str, Any], turn: int = 0
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return arrays and values with drawn ones in place of those with these names."""
-    extents = [extent for one in arrays.values() for extent in one.shape if extent > 1]
+    extents = [extent for array in arrays.values() for extent in array.shape if extent > 1]
     most = max(_SMALLEST + 2, min([_LARGEST, *extents]))
-    found, numbers = dict(arrays), dict(values)
+    replaced, numbers = dict(arrays), dict(values)
     for name, text in names.items():
-        like = found.get(name)
+        like = replaced.get(name)
         dtype = np.dtype(text) if like is None else like.dtype
         new = _draw(form, dtype, () if like is None else like.shape, most, [turn, *name.encode()])
         if like is None:
             numbers[name] = dtype.type(new)
         else:
-            found[name] = np.empty_like(like)
-            found[name][...] = new
-    return found, numbers
+            replaced[name] = np.empty_like(like)
+            replaced[name][...] = new
+    return replaced, numbers
 
 
 def made_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
@@ -94,14 +99,14 @@ def magnitudes(
 
     Each element is up to a quarter smaller or larger, so that differences of equal elements do not cancel.
     """
-    rng, found = np.random.default_rng(0), dict(arrays)
-    for name, one in arrays.items():
-        if name in names and one.dtype.kind in "fc":
-            found[name] = np.empty_like(one)
-            found[name][...] = abs(one) * (0.75 + rng.random(one.shape, np.float32) / 2)
+    rng, unsigned = np.random.default_rng(0), dict(arrays)
+    for name, array in arrays.items():
+        if name in names and array.dtype.kind in "fc":
+            unsigned[name] = np.empty_like(array)
+            unsigned[name][...] = abs(array) * (0.75 + rng.random(array.shape, np.float32) / 2)
     signed = (float, np.floating)
-    return found, {
-        name: abs(one) if isinstance(one, signed) else one for name, one in values.items()
+    return unsigned, {
+        name: abs(value) if isinstance(value, signed) else value for name, value in values.items()
     }
 
 
@@ -112,11 +117,12 @@ def _draw(form: str, dtype: Any, shape: tuple[int, ...], most: int, seed: list[i
     parts = 2 if dtype.kind == "c" else 1
     real = np.float32 if dtype.itemsize <= 4 * parts else np.float64
     drawn = rng.standard_normal if form == SIGNED else rng.random
-    found = drawn((parts, *shape), real) + real(0 if form == SIGNED else 0.5)
-    return (found[0] + 1j * found[1] if parts == 2 else found[0]).astype(dtype)
+    numbers = drawn((parts, *shape), real) + real(0 if form == SIGNED else 0.5)
+    return (numbers[0] + 1j * numbers[1] if parts == 2 else numbers[0]).astype(dtype)
 
 
 def _differing(array: np.ndarray[Any, Any]) -> int:
     """Return how many elements differ from the usual one."""
     flat = array.reshape(-1)
+    # The usual element is the middle one of the first three.
     return int(np.count_nonzero(flat != np.sort(flat[:3])[len(flat[:3]) // 2])) if flat.size else 0

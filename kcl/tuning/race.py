@@ -13,11 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 ROUNDS, FEWEST = 15, 3  # at most, and before somebody wins
-_FAR = {1: 4.0, 2: 2.0}  # after so many rounds out goes who is this many times behind the leader
+# After so many rounds, a racer this many times behind the leader is out.
+_FAR = {1: 4.0, 2: 2.0}
 _BEHIND = 1.3  # later
 _DECIDED = 5  # rounds, from which intervals are compared
-_FASTER = 0.97  # of the default's time: a slower choice is not worth a change
-_LIKE = 1.02  # of the leader's time: of these the first one wins
+# A choice that takes more of the default's time is not worth a change.
+_FASTER = 0.97
+# Of choices within this factor of the leader's time the first one wins.
+_LIKE = 1.02
 
 Rounds = Sequence[dict[int, float]]
 R = TypeVar("R")
@@ -46,9 +49,10 @@ class Standing(NamedTuple):
 
 def standing(rounds: Rounds, racer: int) -> Standing:
     """Return where a racer stands after the rounds that it ran, at least one."""
-    shared = [(one[racer], one[0]) for one in rounds if racer in one]
+    shared = [(times[racer], times[0]) for times in rounds if racer in times]
     mine, default = map(min, zip(*shared, strict=True))
     ratios = sorted(time / of for time, of in shared)
+    # The sign test allows for more extreme ratios outside of the interval as the rounds grow.
     dropped = max(0, (len(ratios) - 6) // 3)
     ratio = mine / default
     return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]), mine)
@@ -59,13 +63,15 @@ def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float
 
     Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
     """
-    found = {racer: standing(rounds, racer) for racer in running}
-    first = min(found, key=found.__getitem__, default=0)
-    leader = found.get(first, Standing(1.0, 1.0, 1.0))
+    standings = {racer: standing(rounds, racer) for racer in running}
+    first = min(standings, key=standings.__getitem__, default=0)
+    leader = standings.get(first, Standing(1.0, 1.0, 1.0))
     behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
     beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
     slow = {
-        racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)
+        racer
+        for racer, place in standings.items()
+        if racer and (place.ratio > behind or place.low > beyond)
     }
     return {racer for racer in slow if processor[racer] > processor[first]}
 
@@ -77,7 +83,7 @@ def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
         return True
     if len(rounds) < 2 * _DECIDED:
         return False
-    return all(one.low > _FASTER for one in left) or (len(left) == 1 and left[0].high < _FASTER)
+    return all(place.low > _FASTER for place in left) or (len(left) == 1 and left[0].high < _FASTER)
 
 
 def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
@@ -86,9 +92,9 @@ def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
     The default stays unless a choice is 3 % faster, and beyond the noise.
     """
     fast = {
-        racer: one.ratio
-        for racer, one in standings.items()
-        if one.ratio <= _FASTER and one.high < 1.0
+        racer: place.ratio
+        for racer, place in standings.items()
+        if place.ratio <= _FASTER and place.high < 1.0
     }
     best = min(fast.values(), default=0.0)
     return next((racer for racer in order if fast.get(racer, 2.0) <= best * _LIKE), None)

@@ -32,32 +32,34 @@ def difference(
     """
     for name, array in computed.items():
         scale, limits = (scales or {}).get(name), functools.partial(tolerance, name)
-        if said := _difference(array, expected[name], scale, limits):
-            return f"{name}{said}"
+        if words := _difference(array, expected[name], scale, limits):
+            return f"{name}{words}"
     return ""
 
 
 def _difference(one: Array, other: Array, scale: Array | None, limits: Any) -> str:
     for field in one.dtype.names or ():
         size = None if scale is None else scale[field]
-        if said := _difference(one[field], other[field], size, limits):
-            return f".{field}{said}"
+        if words := _difference(one[field], other[field], size, limits):
+            return f".{field}{words}"
     if one.dtype.names:
         return ""
     near, places, count = _near(other, scale, limits), list[int](), 0
     sizes = other if scale is None else scale
-    mine, theirs, sizes = (np.ascontiguousarray(each).reshape(-1) for each in (one, other, sizes))
-    for start in range(0, mine.size, _BLOCK):  # temporary arrays stay small
+    mine, theirs, sizes = (np.ascontiguousarray(array).reshape(-1) for array in (one, other, sizes))
+    # Temporary arrays stay small, block by block.
+    for start in range(0, mine.size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        if mine[part].tobytes() != theirs[part].tobytes():  # a tenth of the time
+        # To compare bytes takes a tenth of the time.
+        if mine[part].tobytes() != theirs[part].tobytes():
             wrong = np.flatnonzero(~near(mine[part], theirs[part], sizes[part]))
             places += [start + int(wrong[0])] if wrong.size else []
             count += wrong.size
     if not places:
         return ""
     index = [int(i) for i in np.unravel_index(places[0], one.shape)]
-    found, right = mine[places[0]], theirs[places[0]]
-    return f"{index or ''} is {found!s}, {BY} {right!s}, {count} of {one.size} elements"
+    computed, right = mine[places[0]], theirs[places[0]]
+    return f"{index or ''} is {computed!s}, {BY} {right!s}, {count} of {one.size} elements"
 
 
 def _near(
@@ -69,6 +71,7 @@ def _near(
     relative, least = limits(expected.dtype)
     is_exact = not relative and not least
     if scale is not None and relative:
+        # Some thousand elements tell the usual magnitude.
         some = np.nan_to_num(np.abs(scale.reshape(-1)[:: scale.size // _SAMPLED + 1]), posinf=0)
         least += _ROUNDINGS * float(np.finfo(expected.dtype).eps * np.median(some))
 
@@ -79,6 +82,7 @@ def _near(
             with np.errstate(all="ignore"):
                 size = np.fmax(np.abs(other), np.nan_to_num(np.abs(size), posinf=0))
                 same = (np.abs(one - other) <= relative * size + least) & np.isfinite(one - other)
+                # Equal infinities have no finite difference.
                 same |= one == other
         return np.asarray(same | (np.isnan(one) & np.isnan(other)))
 

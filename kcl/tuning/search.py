@@ -18,13 +18,12 @@ import numpy as np
 from kcl.tuning.space import Choice, Space, said
 
 WHOLE = 1024  # choices of which level 2 tries all
-# of a larger space: those that are tried, and the attempts to find valid ones
-DRAWN, _DRAWS = (
-    256,
-    12_800,
-)
-_FEWEST = 8  # level 1 tries so many of a small space, whose quarter is next to nothing
-_SPREAD = 0.35  # of the choices of level 1 lie far apart; the others follow what these tell
+# Of a larger space: choices that are tried, and attempts to find valid ones.
+DRAWN, _DRAWS = 256, 12_800
+# Level 1 tries at least so many, since a quarter of a small space is next to nothing.
+_FEWEST = 8
+# This share of the choices of level 1 lies far apart. The others follow what these tell.
+_SPREAD = 0.35
 _AT_ONCE = 4  # choices that are built and raced together
 
 
@@ -46,24 +45,30 @@ def of_level(
             f"level {level!r} of tuning: write 0 (the defaults), 1 (a short search) or 2 (a long one)"
         )
     lists = {name: values for name, values in space.lists.items() if name not in given}
-    pool = known = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
+    # One choice more than the bound is enough to see that the space is larger.
+    pool = valid = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
     steps = 2 * sum(map(len, lists.values()))
-    if len(known) > WHOLE:
+    if len(valid) > WHOLE:
         draw = random.Random(seed).choice
         drawn = ({name: draw(values) for name, values in lists.items()} for _ in range(_DRAWS))
+        # A choice that is drawn twice counts once.
         pool = list(
-            {said(one): one for one in drawn if not space.refusal({**given, **one}, sizes)}.values()
+            {
+                said(choice): choice
+                for choice in drawn
+                if not space.refusal({**given, **choice}, sizes)
+            }.values()
         )
-    found = Interpolation(lists, pool, start)
+    search = Interpolation(lists, pool, start)
     if level == 1:
-        found.most = min(steps, max(_FEWEST, len(known) // 4))
-        found.first = found.spread(round(_SPREAD * found.most))
-    elif level == 2 and pool is known:
-        # a search that is cut short has seen all corners
-        found.first = random.Random(seed).sample(known, len(known))
+        search.most = min(steps, max(_FEWEST, len(valid) // 4))
+        search.first = search.spread(round(_SPREAD * search.most))
+    elif level == 2 and pool is valid:
+        # In random order, so that a search that is cut short has seen all corners.
+        search.first = random.Random(seed).sample(valid, len(valid))
     elif level == 2:
-        found.first, found.most, found.power = pool[:DRAWN], DRAWN + steps, 6
-    return found, len(known)
+        search.first, search.most, search.power = pool[:DRAWN], DRAWN + steps, 6
+    return search, len(valid)
 
 
 class Interpolation:
@@ -80,32 +85,33 @@ class Interpolation:
     ) -> None:
         self.first: list[Choice] = []
         self.most, self.power = 0, 2
-        self._pool = {said(one): one for one in pool}
-        self._points = {said(one): _point(lists, one) for one in [*pool, start]}
+        self._pool = {said(choice): choice for choice in pool}
+        self._points = {said(choice): _point(lists, choice) for choice in [*pool, start]}
         self._times: dict[str, float | None] = {said(start): 0.0}
         self._pool.pop(said(start), None)
 
     def spread(self, count: int) -> list[Choice]:
         """Return choices of the pool, each as far as possible from the start and from those before it."""
-        names, found = list(self._pool), list(self._times)
-        while names and len(found) <= count:
-            found.append(names.pop(int(np.argmax(self._squares(names, found).min(axis=1)))))
-        return [self._pool[name] for name in found[1:]]
+        names, chosen = list(self._pool), list(self._times)
+        while names and len(chosen) <= count:
+            chosen.append(names.pop(int(np.argmax(self._squares(names, chosen).min(axis=1)))))
+        # The start comes first, and is no choice of its own.
+        return [self._pool[name] for name in chosen[1:]]
 
     def ask(self) -> list[Choice]:
         """Return the first choices, then the untried ones that look fastest."""
-        found, self.first = self.first, []
+        choices, self.first = self.first, []
         left = min(_AT_ONCE, self.most + 1 - len(self._times))
-        if not found and left > 0 and self._pool:
-            known = [time for time in self._times.values() if time is not None]
-            times = [max(known) if time is None else time for time in self._times.values()]
+        if not choices and left > 0 and self._pool:
+            measured = [time for time in self._times.values() if time is not None]
+            times = [max(measured) if time is None else time for time in self._times.values()]
             names = list(self._pool)
-            # a default may lie where a choice does
+            # A default may lie where a choice does, and no distance may be zero.
             squares = self._squares(names, list(self._times)) + 1e-9
             weights = squares ** (-self.power / 2)
             order = np.argsort(weights @ np.array(times) / weights.sum(axis=1), kind="stable")
-            found = [self._pool[names[place]] for place in order[:left]]
-        return found
+            choices = [self._pool[names[place]] for place in order[:left]]
+        return choices
 
     def tell(self, choice: Choice, ratio: float | None) -> None:
         """Keep what a choice takes."""
@@ -122,13 +128,14 @@ class Interpolation:
 
 def _point(lists: Mapping[str, tuple[Any, ...]], choice: Choice) -> list[float]:
     """Return where a choice lies: one axis for a parameter of numbers, an axis a value for any other."""
-    found = list[float]()
+    point = list[float]()
     for name, values in lists.items():
         value = choice[name]
-        if {type(one) for one in (*values, value)} <= {int, float} and len(set(values)) == len(
+        # Types count: True is no number here, and 1 beside 1.0 is no axis of numbers.
+        if {type(item) for item in (*values, value)} <= {int, float} and len(set(values)) == len(
             values
         ):
-            found.append(bisect.bisect_left(sorted(values), value) / max(1, len(values) - 1))
+            point.append(bisect.bisect_left(sorted(values), value) / max(1, len(values) - 1))
         else:
-            found += [0.5 * (type(one) is type(value) and one == value) for one in values]
-    return found
+            point += [0.5 * (type(other) is type(value) and other == value) for other in values]
+    return point

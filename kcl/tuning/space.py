@@ -47,17 +47,20 @@ class Comparison(NamedTuple):
 
     def text(self, tolerance: Any = None) -> str:
         """Return a text that differs if outcomes may stand no longer; empty if `compare` has no source text."""
-        given = self.tolerance if tolerance is None else tolerance
+        wanted = self.tolerance if tolerance is None else tolerance
         cases = [
-            (name, hashlib.sha256(one.tobytes()).hexdigest() if hasattr(one, "tobytes") else one)
+            (
+                name,
+                hashlib.sha256(value.tobytes()).hexdigest() if hasattr(value, "tobytes") else value,
+            )
             for case in self.cases
-            for name, one in case.items()
+            for name, value in case.items()
         ]
         try:
             source = inspect.getsource(self.compare) if self.compare is not None else ""
         except (OSError, TypeError):
             return ""
-        return repr((given, cases, source))
+        return repr((wanted, cases, source))
 
 
 class Space:
@@ -88,8 +91,8 @@ class Space:
         >>> list(space.choices({}, {}))
         [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
         """
-        known = [one for one, _names in self.predicates]
-        return Space(self.lists, (*known, predicate), self.comparison)
+        earlier = [function for function, _names in self.predicates]
+        return Space(self.lists, (*earlier, predicate), self.comparison)
 
     def choices(
         self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
@@ -111,16 +114,16 @@ class Space:
 
         Raises RecipeError, with the user's line, for an error in a predicate.
         """
-        known = {**sizes, **choice}
+        values = {**sizes, **choice}
         for number, (predicate, names) in enumerate(self.predicates, 1):
             try:
-                if not predicate(**{name: known[name] for name in names}):
+                if not predicate(**{name: values[name] for name in names}):
                     return f"where {number} does not hold"
             except Exception as error:
-                # this one, and that of the predicate
+                # The frames of this method and of the predicate.
                 frames = traceback.extract_tb(error.__traceback__)[:2]
                 raise RecipeError(
-                    f"where {number} of the space raises {type(error).__name__}: {error}, for {said(known)} "
+                    f"where {number} of the space raises {type(error).__name__}: {error}, for {said(values)} "
                     f"({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
                 ) from error
         return ""
@@ -136,7 +139,11 @@ class Space:
     def has(self, choice: Mapping[str, Any]) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
         return all(
-            any(type(one) is type(value) and one == value for one in self.lists.get(name, ()))
+            # True, 1 and 1.0 are equal, and three values.
+            any(
+                type(listed) is type(value) and listed == value
+                for listed in self.lists.get(name, ())
+            )
             for name, value in choice.items()
         )
 
@@ -161,21 +168,24 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
     <kcl.space block=[16, 64], exact=[False, True]; 0 where>
     """
     options = {"compare": compare, "tolerance": tolerance, "cases": cases}
-    for name, one in options.items():  # a parameter of the recipe may have such a name
-        if isinstance(one, (list, tuple, range)) and one and not isinstance(one[0], Mapping):
-            lists[name], options[name] = one, Comparison._field_defaults[name]
+    # A parameter of the recipe may have the name of an option: a list of values is its choices.
+    for name, value in options.items():
+        if isinstance(value, (list, tuple, range)) and value and not isinstance(value[0], Mapping):
+            lists[name], options[name] = value, Comparison._field_defaults[name]
     comparison = Comparison(**{**options, "cases": tuple(options["cases"])})
     if comparison.compare is not None and not callable(comparison.compare):
         raise TypeError(
             f"kcl.space(compare=...) takes a function of outputs, not {comparison.compare!r}"
         )
-    given = comparison.tolerance
-    for one in given.values() if isinstance(given, Mapping) else [given]:
-        pair = one if isinstance(one, tuple) and len(one) == 2 else (one, 0)
-        if one is not None and not all(
-            isinstance(each, (int, float)) and each >= 0 for each in pair
+    wanted = comparison.tolerance
+    for entry in wanted.values() if isinstance(wanted, Mapping) else [wanted]:
+        pair = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 0)
+        if entry is not None and not all(
+            isinstance(number, (int, float)) and number >= 0 for number in pair
         ):
-            raise TypeError(f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {given!r}")
+            raise TypeError(
+                f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {wanted!r}"
+            )
     return Space(lists, (), comparison)
 
 
@@ -186,20 +196,20 @@ def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> 
             f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}"
         )
     parameters, name, sizes = inspect.signature(function).parameters, function.__name__, list(sizes)
-    for one in given.lists:
-        if one not in parameters or one in sizes:
-            what = "is a size, not a choice," if one in sizes else "is no parameter"
+    for parameter in given.lists:
+        if parameter not in parameters or parameter in sizes:
+            what = "is a size, not a choice," if parameter in sizes else "is no parameter"
             raise TypeError(
-                f"kcl.space({one}=...): {one!r} {what} of {name!r}; it has {', '.join(parameters) or 'none'}"
+                f"kcl.space({parameter}=...): {parameter!r} {what} of {name!r}; it has {', '.join(parameters) or 'none'}"
             )
-        if not is_scalar(parameters[one].default):
+        if not is_scalar(parameters[parameter].default):
             raise TypeError(
-                f"kcl.space({one}=...): give {one!r} of {name!r} a default, which untuned sizes take: "
+                f"kcl.space({parameter}=...): give {parameter!r} of {name!r} a default, which untuned sizes take: "
                 "a number, a text, True, False or None"
             )
     usable = [*given.lists, *sizes]
     for number, (_predicate, names) in enumerate(given.predicates, 1):
-        unknown = next((one for one in names if one not in usable), None)
+        unknown = next((used for used in names if used not in usable), None)
         if unknown is not None:
             raise TypeError(
                 f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
@@ -210,7 +220,7 @@ def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> 
 
 def said(values: Mapping[str, Any]) -> str:
     """Write a choice, or sizes: two texts are equal for the same values of the same types only."""
-    return ", ".join([f"{name}={one!r}" for name, one in values.items()])
+    return ", ".join([f"{name}={value!r}" for name, value in values.items()])
 
 
 def is_scalar(value: Any) -> bool:
@@ -226,16 +236,17 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     """Return the values of a parameter, each once."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
-    found: dict[tuple[type, Any], Any] = {}
-    for value in [int(one) if isinstance(one, np.integer) else one for one in values]:
+    distinct: dict[tuple[type, Any], Any] = {}
+    for value in [int(item) if isinstance(item, np.integer) else item for item in values]:
         if not is_scalar(value):
             raise TypeError(
                 f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"
             )
-        found.setdefault((type(value), value), value)
-    if not found:
+        # True, 1 and 1.0 are equal, and three values.
+        distinct.setdefault((type(value), value), value)
+    if not distinct:
         raise TypeError(f"kcl.space({name}=...) has no value: write a list such as [16, 64]")
-    return tuple(found.values())
+    return tuple(distinct.values())
 
 
 def _names(predicate: Any) -> tuple[str, ...]:
@@ -245,9 +256,9 @@ def _names(predicate: Any) -> tuple[str, ...]:
         raise TypeError(
             f"where takes a function of parameters and sizes, such as lambda block: block < 64, not {predicate!r}"
         ) from None
-    for one in parameters:
-        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(
-                f"where takes a function whose parameters have names, and {one} has none: {predicate!r}"
+                f"where takes a function whose parameters have names, and {parameter} has none: {predicate!r}"
             )
-    return tuple(one.name for one in parameters)
+    return tuple(parameter.name for parameter in parameters)

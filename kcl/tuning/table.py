@@ -32,7 +32,8 @@ ROWS, FACTS = 256, 4096
 ROWS_BYTES, FACTS_BYTES = 64_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
 SERVED = 8  # choices of a row
-FAR = 2.0  # a row serves sizes that are up to so many times its own, or less
+# A row serves sizes that are up to so many times its own, or as much smaller.
+FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
@@ -94,7 +95,7 @@ class Row(NamedTuple):
 
     def served(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
         """Return the choices in their order, with the digests of their code; the default stays without any."""
-        return [(one.choice, one.codes) for one in self.best] or [(self.choice, ())]
+        return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
     @property
     def name(self) -> str:
@@ -102,7 +103,7 @@ class Row(NamedTuple):
         return f"{list(self.sizes)} {sorted(self.dtypes.items())} {self.variant}"
 
 
-class State:
+class TablesRead:
     """The tables that this process read, by the digest of their key."""
 
     def __init__(self) -> None:
@@ -113,7 +114,7 @@ class State:
         self.tables.clear()
 
 
-_state = process.own(State)
+_state = process.own(TablesRead)
 
 
 class ChoiceTable:
@@ -130,16 +131,17 @@ class ChoiceTable:
 
     def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:
         """Return the newest row for exactly this case, as it is on disk now."""
+        # A table that can no longer be read stays as this process knows it.
         self.rows = self._stored() or self.rows
         wanted = sizes, dtypes, variant
-        found = [one for one in self.rows if (one.sizes, one.dtypes, one.variant) == wanted]
-        return found[-1] if found else None
+        rows = [row for row in self.rows if (row.sizes, row.dtypes, row.variant) == wanted]
+        return rows[-1] if rows else None
 
     @functools.cached_property
     def lost(self) -> str:
         """What became of the table of another text of the recipe; empty if there is none."""
-        found = notes.read(self.note) if self.note else None
-        return "" if found in (None, self.key.digest) else "its text changed since it was measured"
+        digest = notes.read(self.note) if self.note else None
+        return "" if digest in (None, self.key.digest) else "its text changed since it was measured"
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
@@ -153,18 +155,19 @@ class ChoiceTable:
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
-        found = {one.name: one for one in [*self.rows, *self._stored()]}
-        self.rows = self._write(TABLE, found, {row.name: row}, ROWS, ROWS_BYTES)
+        # Rows on disk are newer than those that this process read.
+        rows = {old.name: old for old in [*self.rows, *self._stored()]}
+        self.rows = self._write(TABLE, rows, {row.name: row}, ROWS, ROWS_BYTES)
         if self.note:
             notes.write(self.note, self.key.digest)
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {fact_name(one): one for one in listed(self._memo(FACT).read(), FACT)}
+        return {fact_name(fact): fact for fact in listed(self._memo(FACT).read(), FACT)}
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate in the same case."""
-        new = {fact_name(one): one for one in facts}
+        new = {fact_name(fact): fact for fact in facts}
         self._write(FACT, self.facts(), new, FACTS, FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
@@ -175,14 +178,15 @@ class ChoiceTable:
     ) -> list[Row]:
         """Write the newest rows, as many as may be stored, and return them; a row that goes is named in a warning."""
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
+        # The newest rows stand last.
         first = len(rows)
         while first and len(rows) - first < most and size > 0:
             size -= len(json.dumps(_written(rows[first - 1]))) + 2
             first -= size >= 0
         if first and label == TABLE:
             gone = ", ".join(
-                said(dict(zip(self.about["names"], one.sizes, strict=False)))
-                for one in rows[:first]
+                said(dict(zip(self.about["names"], row.sizes, strict=False)))
+                for row in rows[:first]
             )
             layer.warn_once(
                 f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
@@ -211,7 +215,7 @@ class Decision(NamedTuple):
     error: Exception | None = None
 
     def __str__(self) -> str:
-        head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
+        head = "".join(f"{name} = {size or 'any'}, " for name, size in self.sizes.items())[:-2]
         if self.row is None:
             words = f"the default {said(self.choice)}: {self.lost or self.why or self._why()}"
         elif not self.row.best:
@@ -219,7 +223,7 @@ class Decision(NamedTuple):
                 f"the default {measured(self.row, self.sizes)} as the fastest of {self.row.tried}"
             )
         else:
-            ratios = {said(one.choice): one.ratio for one in self.row.best}
+            ratios = {said(ranked.choice): ranked.ratio for ranked in self.row.best}
             ratio = ratios.get(said(self.choice), self.row.ratio or 1.0)
             words = measured(self.row, self.sizes, self.choice)
             words += f", takes {digits(ratio)} of the time of the default"
@@ -237,8 +241,9 @@ class Decision(NamedTuple):
 
 def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
     """Return the table with a key; this process reads it once."""
-    known = _state().tables
-    return known.get(key.digest) or known.setdefault(key.digest, ChoiceTable(key, about))
+    tables = _state().tables
+    # Another thread may have read the table in between: all take the first.
+    return tables.get(key.digest) or tables.setdefault(key.digest, ChoiceTable(key, about))
 
 
 def off() -> str:
@@ -262,6 +267,7 @@ def asked(subject: Key | None) -> str:
 def note_of(function: Any, case: Iterable[Part]) -> str:
     """Return the name of the note on the last table of a recipe, whatever its text, in some case on a device."""
     module = function.__module__ or ""
+    # Each program is called `__main__`, so its path tells which one it is.
     if module == "__main__":
         module = program_path()
     return f"tuned {module}.{function.__qualname__} {Key([*case]).digest[:_DIGITS]}"
@@ -302,9 +308,9 @@ def code_digest(build: Build, code: Code, headers: str) -> str:
     return Key(parts).digest[:_DIGITS]
 
 
-def fact_name(one: Row) -> str:
+def fact_name(row: Row) -> str:
     """Return the name of a candidate in a case."""
-    return f"{one.name} {said(one.choice)}"
+    return f"{row.name} {said(row.choice)}"
 
 
 def digits(value: float) -> str:
@@ -326,41 +332,44 @@ def is_near(sizes: tuple[int, ...], row: Row) -> bool:
 def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
     """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
     pairs = zip(sizes, row.sizes, strict=False)
+    # A size of 0 has no logarithm.
     return [abs(math.log(max(one, 1) / max(other, 1))) for one, other in pairs]
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
     """Return the sound rows in the metadata of a table, or of facts."""
-    given = metadata.get(_LISTS[label])
-    return [row for one in given if (row := _sound(one))] if isinstance(given, list) else []
+    written = metadata.get(_LISTS[label])
+    return (
+        [row for fields in written if (row := _sound(fields))] if isinstance(written, list) else []
+    )
 
 
-def _sound(given: Any) -> Row | None:
+def _sound(fields: Any) -> Row | None:
     """Return a row as it was written, after JSON; None for what no decision can be made of, as of another kcl."""
     try:
-        best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in given.get("best", ())]
-        one = Row(**{**given, "choice": dict(given["choice"]), "best": tuple(best)})
-        choices = (one.choice, *(each.choice for each in best))
+        best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in fields.get("best", ())]
+        row = Row(**{**fields, "choice": dict(fields["choice"]), "best": tuple(best)})
+        choices = (row.choice, *(ranked.choice for ranked in best))
         numbers = [
-            one.ratio or 0.0,
-            one.noise,
-            *(n for each in best for n in (each.ratio, each.noise)),
+            row.ratio or 0.0,
+            row.noise,
+            *(n for ranked in best for n in (ranked.ratio, ranked.noise)),
         ]
         is_sound = (
             all(is_scalar(value) for choice in choices for value in choice.values())
-            and all(type(size) is int and size >= 0 for size in one.sizes)
-            and all(isinstance(each, dict) for each in (one.dtypes, one.includes))
+            and all(type(size) is int and size >= 0 for size in row.sizes)
+            and all(isinstance(mapping, dict) for mapping in (row.dtypes, row.includes))
             and all(type(number) in (int, float) for number in numbers)
         )
-        found = one._replace(sizes=tuple(one.sizes), codes=tuple(one.codes))
-        return found if is_sound else None
+        exact = row._replace(sizes=tuple(row.sizes), codes=tuple(row.codes))
+        return exact if is_sound else None
     except (TypeError, ValueError, KeyError, AttributeError):
         return None
 
 
 def _written(row: Row) -> dict[str, Any]:
     """Return a row for JSON, without what is as usual; a choice keeps its order."""
-    best = [[[*one.choice.items()], *one[1:]] for one in row.best]
+    best = [[[*ranked.choice.items()], *ranked[1:]] for ranked in row.best]
     fields = {**row._asdict(), "choice": [*row.choice.items()], "best": best or ()}
     return {
         name: value for name, value in fields.items() if value != Row._field_defaults.get(name, ...)

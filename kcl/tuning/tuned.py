@@ -44,12 +44,14 @@ Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
-_COMPARED = 3  # choices whose code is generated in vain: after another loopy it is that of all
+# So many choices are generated in vain: after another loopy the code of all of them is another.
+_COMPARED = 3
 _NAMED = 200  # characters of a variant
-_PASSING = (MemoryError, cl.MemoryError, OSError)  # errors that another moment may not have
+# Errors that another moment may not have.
+_PASSING = (MemoryError, cl.MemoryError, OSError)
 
 
-class State:
+class TunedHandles:
     """The handles of this process, what was decided in it, and who tunes before a size is decided."""
 
     def __init__(self) -> None:
@@ -59,11 +61,12 @@ class State:
 
     def on_change(self) -> None:
         """Decide again, as the tables lie in another place."""
-        for one in list(self.handles):
-            one.forget()
+        # A copy, since another thread may make a handle.
+        for kernel in list(self.handles):
+            kernel.forget()
 
 
-_state = process.own(State)
+_state = process.own(TunedHandles)
 
 
 def tune_untuned(tune: Untuned | None) -> None:
@@ -122,12 +125,15 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
         try:
-            found = eval(self._code, self._beside, arguments)  # checked as the recipe was decorated
+            # The text was checked as the recipe was decorated, so `eval` runs sizes and nothing
+            # else.
+            sizes = eval(self._code, self._beside, arguments)
             latest, bindings = self._latest, queue._kcl_bindings
-            if latest[0] != found or latest[2] is not bindings.device:
-                latest = self._latest = self._launches[found, bindings.device]
+            if latest[0] != sizes or latest[2] is not bindings.device:
+                latest = self._latest = self._launches[sizes, bindings.device]
             hot = bindings.launchers[latest[1], get_ident()].hot
         except UNKNOWN:
+            # The careful way below decides, and raises what is wrong with the call.
             hot = None
         if hot is not None and wait_for is None and out_host is None and not unnamed:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
@@ -146,32 +152,36 @@ class TunedKernel(SizedKernel):
             return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-        def bound(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
-            return one, self.made(one.choice).bind(queue, **arguments)
+        def bound(decision: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
+            return decision, self.made(decision.choice).bind(queue, **arguments)
 
         now = self._guarded(self._decision(queue, arguments, sizes), bound, queue, arguments)
 
-        def launching(one: Decision, given: dict[str, Any]) -> cl.Event:
+        def launching(decision: Decision, values: dict[str, Any]) -> cl.Event:
             nonlocal now
-            if one is not now[0]:  # the choice fails, and these are the defaults
-                now = bound(one)
+            # The choice fails, and these are the defaults.
+            if decision is not now[0]:
+                now = bound(decision)
                 fitting.clear()
-            return now[1](**given)
+            return now[1](**values)
 
-        def launch(**given: Any) -> cl.Event:
+        def launch(**values: Any) -> cl.Event:
             nonlocal now
-            if (place := self._sizes(given)) not in fitting:
+            if (place := self._sizes(values)) not in fitting:
                 here, row = self._whole(place), now[0].row
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
-                    now = bound(self._untuned(now[0].table, sizes))  # it was measured far away
+                    # The row was measured too far from these sizes.
+                    now = bound(self._untuned(now[0].table, sizes))
                 why = self.refusal(now[0].choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
-                    known = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
+                    words = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(
-                        f"kernel {self.name!r} is bound for {known}, as {why}: bind again"
+                        f"kernel {self.name!r} is bound for {words}, as {why}: bind again"
                     )
                 fitting.add(place)
-            return self._guarded(now[0], lambda one: launching(one, given), queue, given)
+            return self._guarded(
+                now[0], lambda decision: launching(decision, values), queue, values
+            )
 
         return launch
 
@@ -206,17 +216,18 @@ class TunedKernel(SizedKernel):
                 self, queue, arguments, level, seconds, search, tolerance, again, anyway
             )
         finally:
-            for one in [one for one in _state().handles if one.name == self.name]:
-                one.forget()
+            # Another handle of the recipe reads the table again, too.
+            for kernel in [kernel for kernel in _state().handles if kernel.name == self.name]:
+                kernel.forget()
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of a call by name; 0 for all if one cannot be known.
 
         Raises TypeError for no integer, and if an argument of an expression is missing.
         """
-        for one in self._declared.arguments:
-            if one not in arguments and one not in self._names:
-                raise TypeError(f"kernel {self.name!r}: missing argument {one!r}")
+        for name in self._declared.arguments:
+            if name not in arguments and name not in self._names:
+                raise TypeError(f"kernel {self.name!r}: missing argument {name!r}")
         return self._whole(self._sizes(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
@@ -249,10 +260,11 @@ class TunedKernel(SizedKernel):
     @functools.cached_property
     def variant(self) -> str:
         """The parameters beside the space that are not the function's defaults: code may depend on them unseen."""
-        known, texts = inspect.signature(self.function).parameters, list[str]()
-        for name, one in self._call.arguments.items():
-            if name not in self.space.lists and repr(one) != repr(known[name].default):
-                texts.append(f"{name}={one!r}")
+        parameters, texts = inspect.signature(self.function).parameters, list[str]()
+        for name, value in self._call.arguments.items():
+            if name not in self.space.lists and repr(value) != repr(parameters[name].default):
+                texts.append(f"{name}={value!r}")
+        # An address is another one in each process.
         return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
@@ -265,21 +277,25 @@ class TunedKernel(SizedKernel):
 
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
-        place, known = said(choice), self._made  # another thread may forget
-        if place not in known:
+        # A local keeps the dictionary, since another thread may forget and put a new one in its
+        # place.
+        place, kernels = said(choice), self._made
+        if place not in kernels:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
-            known.setdefault(place, _plain(call, self._declared))
-        return known[place]
+            kernels.setdefault(place, _plain(call, self._declared))
+        return kernels[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
         """Return the table for a device; None if tuning is off, or the recipe has no key.
 
         Runs the recipe with the defaults.
         """
-        device, known = _device(holder), self._tables  # another thread may forget
-        if device not in known:
-            known[device] = self._opened(holder, device)
-        return known[device]
+        # A local keeps the dictionary, since another thread may forget and put a new one in its
+        # place.
+        device, opened = _device(holder), self._tables
+        if device not in opened:
+            opened[device] = self._opened(holder, device)
+        return opened[device]
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
@@ -306,19 +322,20 @@ class TunedKernel(SizedKernel):
         arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
-        found = self._sizes(arguments)
-        sizes = self._whole(found)
+        place = self._sizes(arguments)
+        sizes = self._whole(place)
         if unnamed or 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
             kernel = self.kernel_at(self.defaults, sizes)
             return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it may raise the error
         decision = self._decision(queue, arguments, sizes)
 
-        def launching(one: Decision) -> tuple[Any, Any]:
-            result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
+        def launching(chosen: Decision) -> tuple[Any, Any]:
+            result: tuple[Any, Any] = chosen.kernel(queue, **options, **arguments)
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
-            device, code = _device(queue), handle.line_of(one.kernel).sole
-            self._latest = self._launches[found, device] = found, code, device
+            device, code = _device(queue), handle.line_of(chosen.kernel).sole
+            # One tuple in one step: another thread sees the old launch or the new one.
+            self._latest = self._launches[place, device] = place, code, device
             return result
 
         return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
@@ -337,18 +354,20 @@ class TunedKernel(SizedKernel):
             return use(decision)
         except Exception as error:
             table, row, name = decision.table, decision.row, said(decision.choice)
-            # by KCL_STRICT
+            # `KCL_STRICT` asks for this error.
             is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
             is_default = name == said(self.default_at(decision.sizes))
             if is_asked or is_default or table is None or row is None:
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
-            # the error of a call is raised again
+            # An error of the call itself, and not of the choice, is raised again here.
             result = None if began else use(self._untuned(table, decision.sizes))
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
             if not isinstance(error, _PASSING):
-                left = row._replace(best=tuple(one for one in row.best if said(one.choice) != name))
+                left = row._replace(
+                    best=tuple(ranked for ranked in row.best if said(ranked.choice) != name)
+                )
                 if name == said(row.choice):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
@@ -372,29 +391,30 @@ class TunedKernel(SizedKernel):
     ) -> Decision:
         """Return what was decided for these sizes and dtypes; decide it the first time, and say it at a launch."""
         types = {}
-        with suppress(TypeError):  # a text that names no dtype: the launch says so
-            types = {name: dtype_text(one) for name, one in dtypes_of(arguments).items()}
+        # A text may name no dtype. The launch says so.
+        with suppress(TypeError):
+            types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
         place = (_device(holder), *types.items(), *sizes.values())
-        found, state = self._decisions.get(place), _state()
-        if found is None:
+        decision, state = self._decisions.get(place), _state()
+        if decision is None:
             if is_launch and state.untuned is not None and place not in self._offered:
                 self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(holder, arguments, sizes, types, is_launch)
+            decision = self._decide(holder, arguments, sizes, types, is_launch)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
-            if found.error is None and (is_launch or state.untuned is None):
-                self._decisions[place] = found
-        if is_launch and found.error is None and place not in self._noted:
+            # A decision with an error is made anew by the next call.
+            if decision.error is None and (is_launch or state.untuned is None):
+                self._decisions[place] = decision
+        if is_launch and decision.error is None and place not in self._noted:
             self._noted.add(place)
             if len(state.decided) < _NOTED:
-                state.decided.append((self.name, found._replace(kernel=None)))
-            if found.lost:
-                told = (
-                    f"kernel {self.name!r}, {found}: measure again with `kcl tune` and the program"
-                )
+                # Without its kernel, which the list would keep alive.
+                state.decided.append((self.name, decision._replace(kernel=None)))
+            if decision.lost:
+                told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
                 layer.warn_once(f"tuned {self.name}", told)
-        return found
+        return decision
 
     def _decide(
         self,
@@ -411,20 +431,20 @@ class TunedKernel(SizedKernel):
         rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
         why, lost, unlike = "", "", table.lost if table and not table.rows else ""
         refusals = {
-            said(one.choice): f"{one.outcome}: {one.detail}" for one in rows if one.outcome != "ok"
+            said(row.choice): f"{row.outcome}: {row.detail}" for row in rows if row.outcome != "ok"
         }
         untuned, digests = self._untuned(table, sizes), dict[str, str]()
-        default, asked = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
+        default, wanted = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
         for row in rows:
-            if reason := _unlike(row, types, asked):
+            if reason := _unlike(row, types, wanted):
                 unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
                 continue
             is_same = row.variant == self.variant
             for choice, codes in row.served() if row.best or is_same else ():
                 name = said(choice)
-                found = untuned._replace(choice=choice, row=row, lost=lost)
+                decision = untuned._replace(choice=choice, row=row, lost=lost)
                 if name == default and is_same and name not in refusals:
-                    return found
+                    return decision
                 if name not in refusals:
                     refusal = self.refusal(choice, sizes)
                     refusals[name] = f"is not valid here: {refusal}" if refusal else ""
@@ -435,15 +455,15 @@ class TunedKernel(SizedKernel):
                     continue
                 if name not in digests and len(digests) >= _COMPARED:
                     continue
-                found = found._replace(kernel=self.kernel_at(choice, sizes))
+                decision = decision._replace(kernel=self.kernel_at(choice, sizes))
                 try:
                     if name not in digests:
-                        code = take(found.kernel, holder, arguments)
+                        code = take(decision.kernel, holder, arguments)
                         digests[name] = tables.code_digest(build, *code)
                 except Exception as error:
-                    return found._replace(error=error)
+                    return decision._replace(error=error)
                 if digests[name] in codes:
-                    return found
+                    return decision
                 if is_same and (not self._own.texts or tuple(sizes.values()) == row.sizes):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
@@ -468,13 +488,14 @@ class TunedKernel(SizedKernel):
 
     def _asked(self, holder: Any, arguments: Mapping[str, Any]) -> Decision:
         pairs = zip(self._given(arguments), self._sizes(arguments), strict=True)
-        sizes = self._whole(named or found for named, found in pairs)
+        sizes = self._whole(named or computed for named, computed in pairs)
         return self._decision(holder, arguments, sizes, is_launch=False)
 
     def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
-        with suppress(Exception):  # the launch raises it again
+        # The launch raises the error again.
+        with suppress(Exception):
             subject = (
                 None
                 if tables.off()
@@ -483,22 +504,23 @@ class TunedKernel(SizedKernel):
         if subject is None:
             return None
         build = bindings_of(holder).build
-        known = zip(build.devices, build.identities, strict=True)
-        identity = next((parts for (one, _), parts in known if one == device), None)
-        if identity is None:  # a part of a device, of whose context the driver says the whole one
+        pairs = zip(build.devices, build.identities, strict=True)
+        identity = next((parts for (member, _), parts in pairs if member == device), None)
+        # A part of a device: its context names the whole device only.
+        if identity is None:
             return None
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
-        given = Part("given", f"{self.variant} {said(self.given)}")
+        fixed = Part("given", f"{self.variant} {said(self.given)}")
         about = {
             "kernel": self.name,
             "names": list(self._names),
             "defaults": self.defaults,
             "device": where,
-            "note": tables.note_of(self.function, [given, *free, *place]),
+            "note": tables.note_of(self.function, [fixed, *free, *place]),
         }
         return tables.of(key, about)
 

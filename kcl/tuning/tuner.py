@@ -41,10 +41,13 @@ from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 
 _SHORT = 5  # rounds of the race after each step of a search
-_CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
+# Shares of the time: for building and comparing, then for the search.
+_CHECKED, _SEARCHED = 0.7, 0.85
 _LEAST_SECONDS = 2.0  # of the last race
-_NEAR = 2.0  # of the last race: who may take less than so many times the best time
-_BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
+# A candidate runs in the last race if it may take less than so many times the best time.
+_NEAR = 2.0
+# A crash or a time-out is remembered for a month.
+_BELIEVED_SECONDS = 30 * 86400.0
 _NOTED_SECONDS = 1.0  # between two writes of outcomes
 
 
@@ -126,6 +129,7 @@ def tune(
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
+        # No candidate has more time to generate than the whole tuning has.
         files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
         row = None if again else tuner.stored()
@@ -176,28 +180,30 @@ class _Tuner:
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
         for choice, *_times, codes in row.best[:1]:
-            one = self._candidate(choice)
-            if one.trial.digests.get("") not in codes:
+            candidate = self._candidate(choice)
+            if candidate.trial.digests.get("") not in codes:
                 return None
         return row
 
     def before(self) -> dict[str, Row]:
         """Return the outcomes that may stand; a search of all choices begins with the others."""
         facts = self.table.facts() if self._case.terms else {}
+        # A search of the user's keeps its own order.
         if self.level == 2 and isinstance(self.search, searches.Interpolation):
-            self.search.first.sort(key=lambda one: self._name(one) in facts)
+            self.search.first.sort(key=lambda choice: self._name(choice) in facts)
         return facts
 
     @property
     def tried(self) -> list[TuningCandidate]:
         """The candidates with an outcome."""
-        return [one for one in tuple(self._made) if one.verdict.outcome]
+        # A copy: the thread that notes outcomes reads while the search appends.
+        return [candidate for candidate in tuple(self._made) if candidate.verdict.outcome]
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
         is_done = False
         arrays = question.forms[""].arrays.values()
-        self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
+        self._size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
         checked = began + _CHECKED * seconds
         try:
             with (
@@ -217,7 +223,11 @@ class _Tuner:
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
                 is_done = is_done or len(self.tried) >= self.count
                 is_done = is_done and len(self.tried) == len(self._made)
-                others = [one for one in self.tried if one.trial is not self.default.trial]
+                others = [
+                    candidate
+                    for candidate in self.tried
+                    if candidate.trial is not self.default.trial
+                ]
                 if not others and (not is_done or self.count < 2):
                     return result._replace(
                         why=f"there was time to try none of {self.count} choices: give it more seconds"
@@ -226,6 +236,7 @@ class _Tuner:
                         was_time=self.count < 2,
                     )
                 finalists = self._compared(bench, self._finalists(), began + seconds)
+                # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
@@ -252,7 +263,7 @@ class _Tuner:
         def note() -> None:
             while not is_over.wait(_NOTED_SECONDS):
                 self._note()
-                raced = sum(one.trial.standing is not None for one in self.tried)
+                raced = sum(candidate.trial.standing is not None for candidate in self.tried)
                 line.say(
                     f"tuning {self.kernel.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
                     f"{time.monotonic() - began:.0f} of {seconds:.0f} s"
@@ -266,12 +277,13 @@ class _Tuner:
             finally:
                 is_over.set()
                 thread.join()
+                # Outcomes that came after the thread's last turn are written, too.
                 self._note()
 
     def _note(self) -> None:
         """Write the outcomes that are new."""
-        found = {fact_name(fact): fact for fact in map(self._fact, self.tried)}
-        new = {name: fact for name, fact in found.items() if self._written.get(name) != fact}
+        facts = {fact_name(fact): fact for fact in map(self._fact, self.tried)}
+        new = {name: fact for name, fact in facts.items() if self._written.get(name) != fact}
         if new:
             self.table.put_facts(new.values())
             self._written |= new
@@ -284,18 +296,24 @@ class _Tuner:
             for choice in choices:
                 if time.monotonic() >= checked:
                     return
-                new.append(one := self._candidate(choice))
-                self._made.append(one)
-                if one.trial not in trials:
-                    trials.append(one.trial)
-                    if not one.verdict.outcome:
-                        yield one.trial
+                new.append(candidate := self._candidate(choice))
+                self._made.append(candidate)
+                # Choices with equal code share one trial, which is checked once.
+                if candidate.trial not in trials:
+                    trials.append(candidate.trial)
+                    if not candidate.verdict.outcome:
+                        yield candidate.trial
 
         bench.check(untried(), checked)
-        right = [one for one in trials if one.verdict.outcome == "ok" and one.standing is None]
-        bench.race([one for one in right if one is not self.default.trial], _SHORT, raced)
-        for one in new:
-            self.search.tell(one.choice, 1.0 if one.trial is self.default.trial else one.ratio)
+        right = [
+            trial for trial in trials if trial.verdict.outcome == "ok" and trial.standing is None
+        ]
+        bench.race([trial for trial in right if trial is not self.default.trial], _SHORT, raced)
+        # The default does not race against itself: its ratio is one.
+        for candidate in new:
+            self.search.tell(
+                candidate.choice, 1.0 if candidate.trial is self.default.trial else candidate.ratio
+            )
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
@@ -303,16 +321,17 @@ class _Tuner:
         fact = self._standing_fact(choice)
         if refusal:
             verdict = Verdict("not valid", refusal)
+        # The digest says that nothing changed which kept this choice from getting code.
         elif fact and fact.codes == (self.files.unmade,):
             verdict = Verdict(fact.outcome, fact.detail)
-        one = self.files.candidate(choice, verdict)
-        trial = one.trial
-        if fact and not refusal and fact.codes == _codes(trial) and one is not self.default:
+        candidate = self.files.candidate(choice, verdict)
+        trial = candidate.trial
+        if fact and not refusal and fact.codes == _codes(trial) and candidate is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
                 trial.standing = Standing(fact.ratio, low, high, fact.seconds)
-        return one
+        return candidate
 
     def _standing_fact(self, choice: Choice) -> Row | None:
         """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
@@ -326,80 +345,95 @@ class _Tuner:
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
         default = self.default.trial
-        trials = [one.trial for one in self.tried if one.ratio and one.trial is not default]
-        found = {one: one.standing.low for one in trials if one.standing}
-        most = min(1.0, _NEAR * min(found.values(), default=1.0))
-        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:SERVED]
+        trials = [
+            candidate.trial
+            for candidate in self.tried
+            if candidate.ratio and candidate.trial is not default
+        ]
+        lows = {trial: trial.standing.low for trial in trials if trial.standing}
+        most = min(1.0, _NEAR * min(lows.values(), default=1.0))
+        return sorted((trial for trial in lows if lows[trial] < most), key=lows.__getitem__)[
+            :SERVED
+        ]
 
     def _compared(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
-        old = [one for one in trials if one in self._before]
-        for one in old:
-            one.verdict = OPEN
+        old = [trial for trial in trials if trial in self._before]
+        # A verdict that is open has the bench compare again.
+        for trial in old:
+            trial.verdict = OPEN
         bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
-        right = [one for one in trials if one.verdict.outcome == "ok"]
-        for one in old:
-            # there was no time: what is known stands, and is not served
-            if not one.verdict.outcome:
-                one.verdict = Verdict("ok")
+        right = [trial for trial in trials if trial.verdict.outcome == "ok"]
+        for trial in old:
+            # There was no time: what is known stands, and is not served.
+            if not trial.verdict.outcome:
+                trial.verdict = Verdict("ok")
         return right
 
     def _store(self, racers: list[Trial], finalists: list[Trial], is_unfinished: bool) -> Row:
         """Store the winner, and those that were nearly as fast."""
-        order = sorted((one for one in self.tried if one.trial in finalists), key=self._place)
-        best = race.winner(
-            {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
+        order = sorted(
+            (candidate for candidate in self.tried if candidate.trial in finalists), key=self._place
         )
-        choices = {one.trial: one.choice for one in reversed(order)}
+        best = race.winner(
+            {trial: trial.standing for trial in racers if trial.standing},
+            [candidate.trial for candidate in order],
+        )
+        # Of choices with equal code the first in the order of declaration counts.
+        choices = {candidate.trial: candidate.choice for candidate in reversed(order)}
         row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0, outcome="ok")
         row = row._replace(gigabytes=0.0, ragged=True, detail="")
         if best is not None:
-            others = [one for one in finalists if one is not best and (one.ratio or 1.0) < 1.0]
-            others.sort(key=lambda one: one.ratio or 1.0)
+            others = [
+                trial for trial in finalists if trial is not best and (trial.ratio or 1.0) < 1.0
+            ]
+            others.sort(key=lambda trial: trial.ratio or 1.0)
             served = tuple(
-                RankedChoice(choices[one], end.ratio, end.noise, _codes(one))
-                for one in (best, *others)
-                if (end := one.standing)
+                RankedChoice(choices[trial], end.ratio, end.noise, _codes(trial))
+                for trial in (best, *others)
+                if (end := trial.standing)
             )
             row = self._row(TuningCandidate(choices[best], best))._replace(best=served)
         row = row._replace(unfinished=is_unfinished)
         self.table.put(row)
+        # The kernel reads the table again at its next call.
         self.kernel.forget()
         return row
 
-    def _row(self, one: TuningCandidate) -> Row:
+    def _row(self, candidate: TuningCandidate) -> Row:
         """Return the row that serves a candidate."""
-        default, asked = self.default, set[str]()
+        default, digests = self.default, set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in default.trial.codes.items():
-            asked.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
+            digests.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._fact(one)._replace(
+        return self._fact(candidate)._replace(
             of=self.count,
             tried=len(self.tried),
             versions=_versions(),
             includes=includes,
-            codes=tuple(sorted(asked)) if asked != {""} else (),
+            codes=tuple(sorted(digests)) if digests != {""} else (),
             limit=0.0,
             level=self._case.level,
             day=self._case.day,
         )
 
-    def _fact(self, one: TuningCandidate) -> Row:
+    def _fact(self, candidate: TuningCandidate) -> Row:
         """Return what became of a candidate, as it is stored beside the row of its tuning."""
-        trial, end = one.trial, one.trial.standing
-        known = self._before.get(trial)
-        if known and known.outcome == one.verdict.outcome != "ok":
-            return known._replace(choice=one.choice)  # its day and its limit stay
+        trial, end = candidate.trial, candidate.trial.standing
+        earlier = self._before.get(trial)
+        if earlier and earlier.outcome == candidate.verdict.outcome != "ok":
+            # Its day and its limit stay.
+            return earlier._replace(choice=candidate.choice)
         return self._case._replace(
-            choice=one.choice,
-            ratio=one.ratio,
+            choice=candidate.choice,
+            ratio=candidate.ratio,
             of=0,
             noise=end.noise if end else 0.0,
             ragged=trial.ragged,
             program=trial.program,
-            outcome=one.verdict.outcome,
-            detail=one.verdict.detail,
+            outcome=candidate.verdict.outcome,
+            detail=candidate.verdict.detail,
             seconds=end.seconds if end else 0.0,
             gigabytes=self._size / end.seconds * 1e-9 if end and end.seconds else 0.0,
             codes=_codes(trial),
@@ -409,15 +443,17 @@ class _Tuner:
     def _name(self, choice: Choice) -> str:
         return fact_name(self._case._replace(choice=choice))
 
-    def _place(self, one: TuningCandidate) -> list[int]:
+    def _place(self, candidate: TuningCandidate) -> list[int]:
         """Return the place of a choice in the order of declaration."""
-        return [self.kernel.space.lists[name].index(value) for name, value in one.choice.items()]
+        return [
+            self.kernel.space.lists[name].index(value) for name, value in candidate.choice.items()
+        ]
 
 
 def _codes(trial: Trial) -> tuple[str, ...]:
     """Return the digests of all forms of a candidate; none if one is unknown."""
-    found = {*trial.digests.values()}
-    return tuple(sorted(found)) if "" not in found else ()
+    digests = {*trial.digests.values()}
+    return tuple(sorted(digests)) if "" not in digests else ()
 
 
 def _terms(space: Space, tolerance: Tolerance) -> str:
@@ -435,10 +471,10 @@ def _versions() -> str:
     """Return the versions of what made the code."""
     from importlib import metadata
 
-    found = [f"kcl {kcl.__version__}"]
+    versions = [f"kcl {kcl.__version__}"]
     with contextlib.suppress(metadata.PackageNotFoundError):
-        found += [f"loopy {metadata.version('loopy')}"] if "loopy" in sys.modules else []
-    return ", ".join(found)
+        versions += [f"loopy {metadata.version('loopy')}"] if "loopy" in sys.modules else []
+    return ", ".join(versions)
 
 
 @contextlib.contextmanager

@@ -35,25 +35,26 @@ class TableFile(NamedTuple):
 
 def tables(kernel: str | None = None) -> list[TableFile]:
     """Return the tables on disk, or those of a kernel, by kernel and device. Raises nothing."""
-    found: dict[str, TableFile] = {}
+    by_key: dict[str, TableFile] = {}
     for place, entry in run_memo.used(places.TUNING, every=True):
         about, kind = entry.metadata, place.partition("-")[0]
+        # A table of another kcl may lack what is read here, and is left out.
         with suppress(KeyError, TypeError, ValueError, AttributeError):
             device = ", ".join(str(about["device"][of]) for of in ("name", "driver"))
             name, names = str(about["kernel"]), [*map(str, about["names"])]
             empty = TableFile(name, names, device, entry.key, [], [])
-            one = found.setdefault(entry.key.digest, empty)
-            {TABLE: one.rows, FACT: one.facts}[kind].extend(listed(about, kind))
-    kept = [one for one in found.values() if kernel in (None, one.kernel)]
-    return sorted(kept, key=lambda one: (one.kernel, one.device))
+            table = by_key.setdefault(entry.key.digest, empty)
+            {TABLE: table.rows, FACT: table.facts}[kind].extend(listed(about, kind))
+    kept = [table for table in by_key.values() if kernel in (None, table.kernel)]
+    return sorted(kept, key=lambda table: (table.kernel, table.device))
 
 
 def facts() -> dict[str, Any]:
     """Describe the tables: how many, of which kernels, where, and whether they are in use."""
-    found, reason = tables(), "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
+    stored, reason = tables(), "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
     kernels, sizes = (
-        sorted({one.kernel for one in found if one.rows}),
-        sum(len(one.rows) for one in found),
+        sorted({table.kernel for table in stored if table.rows}),
+        sum(len(table.rows) for table in stored),
     )
     words = f"tuned: {counted(sizes, 'size', 'sizes')} of {', '.join(kernels)}, in {places.own(places.TUNING)}"
     shown = f"tuning is off: {reason}" if reason else words if sizes else ""
@@ -74,26 +75,26 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
         )
         for row in table.rows
     ]
-    found = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
+    written = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
     if with_facts and table.facts:
-        found += ["", *outcomes(table.names, table.facts, table.rows)]
-    return found
+        written += ["", *outcomes(table.names, table.facts, table.rows)]
+    return written
 
 
-def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> list[str]:
+def outcomes(names: list[str], candidates: Iterable[Row], rows: Iterable[Row]) -> list[str]:
     """Write what became of candidates, the fastest first, with a mark at the winners of `rows`."""
     winners = {fact_name(row) for row in rows}
     cells = [
         (
-            "*" if fact_name(one) in winners else "",
-            *_start(names, one),
-            one.outcome,
-            ratio(one),
-            speed(one),
-            one.day,
-            one.detail,
+            "*" if fact_name(row) in winners else "",
+            *_start(names, row),
+            row.outcome,
+            ratio(row),
+            speed(row),
+            row.day,
+            row.detail,
         )
-        for one in sorted(found, key=_place)
+        for row in sorted(candidates, key=_place)
     ]
     return layout.lines(_OUTCOMES, cells)
 
@@ -101,14 +102,14 @@ def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> lis
 def raced(table: TableFile) -> list[tuple[str, str, Row]]:
     """Return the candidates, the fastest first: in words, what became of them, "now" for one that runs, and its row."""
     running = {fact_name(row) for row in table.rows if row.outcome == "ok"}
-    found = {fact_name(row): row for row in (*table.rows, *table.facts)}
+    by_name = {fact_name(row): row for row in (*table.rows, *table.facts)}
     return [
         (
             ": ".join(filter(None, _start(table.names, row))),
             "now" if name in running else row.outcome,
             row,
         )
-        for name, row in sorted(found.items(), key=lambda one: _place(one[1]))
+        for name, row in sorted(by_name.items(), key=lambda pair: _place(pair[1]))
     ]
 
 
@@ -134,7 +135,7 @@ def speed(row: Row) -> str:
 
 def described(table: TableFile) -> dict[str, Any]:
     """Write a table as JSON."""
-    rows, facts = ([one._asdict() for one in some] for some in (table.rows, table.facts))
+    rows, facts = ([row._asdict() for row in some] for some in (table.rows, table.facts))
     return {**table._asdict(), "key": table.key.digest, "rows": rows, "facts": facts}
 
 
@@ -143,18 +144,20 @@ def decisions(kernel: str | None = None) -> list[str]:
     start = f"{MARK}{kernel}: " if kernel is not None else MARK
     run = ports.at("journal").last_run()
     return list(
-        dict.fromkeys(remark for one in run for remark in one.remarks if remark.startswith(start))
+        dict.fromkeys(
+            remark for record in run for remark in record.remarks if remark.startswith(start)
+        )
     )
 
 
 def elsewhere(kernel: str, key: Key) -> str:
     """Return how the key of the nearest other table of a kernel differs from this one; empty if there is none."""
-    others = [one.key.diff(key) for one in tables(kernel) if one.rows and one.key != key]
+    others = [table.key.diff(key) for table in tables(kernel) if table.rows and table.key != key]
     if not others:
         return ""
     words = [
-        sentence(one, About(binary=True)) or f"{one.name} differs"
-        for one in min(others, key=len)[:3]
+        sentence(part, About(binary=True)) or f"{part.name} differs"
+        for part in min(others, key=len)[:3]
     ]
     return f"; a table was measured for another case: {'; '.join(words)}"
 
@@ -169,18 +172,18 @@ def folders(
         order = list(dict.fromkeys(choice for _sizes, choice in cells))
         files = {
             "dispatch_table.txt": [
-                f"{sizes or '()'} -> {order.index(one)}  {one}" for sizes, one in cells
+                f"{sizes or '()'} -> {order.index(choice)}  {choice}" for sizes, choice in cells
             ]
         }
-        for level in {one.level for one in table.facts}:
+        for level in {fact.level for fact in table.facts}:
             files[f"summary-{level}.txt"] = outcomes(
-                table.names, (one for one in table.facts if one.level == level), table.rows
+                table.names, (fact for fact in table.facts if fact.level == level), table.rows
             )
         place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
         texts = {
             name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()
         }
-        yield place, texts, {number: numbers[one] for number, one in enumerate(order)}
+        yield place, texts, {number: numbers[choice] for number, choice in enumerate(order)}
 
 
 def _start(names: list[str], row: Row) -> tuple[str, str]:

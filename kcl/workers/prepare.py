@@ -29,11 +29,11 @@ from kcl.sized import SizedKernel
 if TYPE_CHECKING:
     import pyopencl as cl
 
-_MOST_WORKERS = 8  # the default: each worker needs the memory of loopy and of an OpenCL driver
+# The default is small, since each worker needs the memory of loopy and of an OpenCL driver.
+_MOST_WORKERS = 8
 _GUARD = 'if __name__ == "__main__":'
-_FEWEST_TASKS = (
-    2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
-)
+# Tasks of a worker, whose start, with the import of loopy, costs about as much as a kernel.
+_FEWEST_TASKS = 2
 
 
 class PreparationItem(NamedTuple):
@@ -83,40 +83,42 @@ def prepare(
         )
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
-    known = sys.modules.get("multiprocessing.process")
-    if known is not None and getattr(known.current_process(), "_inheriting", False):
+    # `_inheriting` is multiprocessing's own mark of a worker that still imports the main module.
+    module = sys.modules.get("multiprocessing.process")
+    if module is not None and getattr(module.current_process(), "_inheriting", False):
         raise RuntimeError(
             f"a worker that begins came to a call of kcl.prepare: put {_GUARD} above it"
         )
     if is_worker():
         return
-    items = [_item(one, context) for one in kernels]
+    items = [_item(item, context) for item in kernels]
     with progress.ProgressLine() as line:
         missing = _missing(items, context)
 
-        def said(done: int, kernel: str) -> None:
+        def report(done: int, kernel: str) -> None:
             line.say(f"building {done}/{len(missing)} {kernel}")
 
-        left = _in_workers(missing, context, processes, said)
-        failed = _here(left, context, len(missing) - len(left), said)
+        left = _in_workers(missing, context, processes, report)
+        failed = _here(left, context, len(missing) - len(left), report)
     if missing:
-        flush(0, lambda _done, _total: None)  # hands the entries to the helper
+        # This hands the entries to the helper.
+        flush(0, lambda _done, _total: None)
     broken = {kernel for kernel, _error in failed}
-    _warn([one.fault for one in left if one.fault and one.label not in broken])
+    _warn([item.fault for item in left if item.fault and item.label not in broken])
     if failed:
         raise PrepareError(len(items), failed) from failed[0][1]
 
 
-def _item(one: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
-    kernel, values = one if isinstance(one, tuple) and len(one) == 2 else (one, {})
+def _item(item: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
+    kernel, values = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
     if isinstance(kernel, Kernel) and isinstance(values, Mapping):
         return PreparationItem(kernel, dict(values))
     if isinstance(kernel, SizedKernel) and isinstance(values, Mapping):
-        asked = kernel.asked(context, values)
-        return PreparationItem(asked, dict(values), is_variant=kernel.has_variants)
-    cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
+        variant = kernel.asked(context, values)
+        return PreparationItem(variant, dict(values), is_variant=kernel.has_variants)
+    cure = f"; call it: {item.__name__}()" if callable(item) and hasattr(item, "__name__") else ""
     raise TypeError(
-        f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}"
+        f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {item!r}{cure}"
     )
 
 
@@ -135,16 +137,16 @@ def _here(
     items: list[PreparationItem],
     context: cl.Context | cl.CommandQueue,
     done: int,
-    said: Callable[[int, str], object],
+    report: Callable[[int, str], object],
 ) -> list[tuple[str, Exception]]:
     """Prepare in this process; return the faults by the description of the kernel."""
     failed = []
-    for number, one in enumerate(items, done + 1):
-        said(number, one.label)
+    for number, item in enumerate(items, done + 1):
+        report(number, item.label)
         try:
-            prepare_only(one.kernel, context, one.values)
+            prepare_only(item.kernel, context, item.values)
         except Exception as error:
-            failed.append((one.label, error))
+            failed.append((item.label, error))
     return failed
 
 
@@ -152,7 +154,7 @@ def _in_workers(
     items: list[PreparationItem],
     context: cl.Context | cl.CommandQueue,
     processes: int | None,
-    said: Callable[[int, str], object],
+    report: Callable[[int, str], object],
 ) -> list[PreparationItem]:
     """Let workers prepare the items; return the items that they leave to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
@@ -162,42 +164,44 @@ def _in_workers(
     )
     if count < 2 or not is_shared:
         return items
-    return work(items, context, count, said)
+    return work(items, context, count, report)
 
 
 def _missing(
     items: list[PreparationItem], context: cl.Context | cl.CommandQueue
 ) -> list[PreparationItem]:
     """Return the items from the first one on that is not stored: the look-up of an item may run a slow recipe."""
-    for number, one in enumerate(items):
-        with suppress(Exception):  # the preparation in this process reports it
-            if is_stored_for(one.kernel, context, one.values):
+    for number, item in enumerate(items):
+        # The preparation in this process reports the fault.
+        with suppress(Exception):
+            if is_stored_for(item.kernel, context, item.values):
                 continue
         return items[number:]
     return []
 
 
-class State:
+class WorkerState:
     """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
 
     def __init__(self) -> None:
         self.is_worker = False
 
 
-_state = process.shared(State)
+_state = process.shared(WorkerState)
 
 
 def work(
     items: list[PreparationItem],
     context: cl.Context | cl.CommandQueue,
     count: int,
-    said: Callable[[int, str], object],
+    report: Callable[[int, str], object],
 ) -> list[PreparationItem]:
     """Let `count` workers prepare the items, and wait for them; return the items that they did not prepare.
 
     All items are returned where no worker can be started for this context. The reason is logged.
     """
     places = devices.places_of(getattr(context, "context", context))
+    # A program with Python inside starts no worker.
     tasks = (
         [(item, blob) for item in items if (blob := _bytes(item))]
         if places and settings.is_python()
@@ -211,16 +215,15 @@ def work(
             min(count, len(tasks)), get_context("spawn"), begin, (option.get_cache_dir(),)
         )
         try:
-            given = {crew.submit(work_on, places, blob): item for item, blob in tasks}
-            for done in futures.as_completed(given):
-                error, item = done.exception(), given[done]
+            sent = {crew.submit(work_on, places, blob): item for item, blob in tasks}
+            for done in futures.as_completed(sent):
+                error, item = done.exception(), sent[done]
                 faults[id(item)] = f"{type(error).__name__}: {error}" if error else ""
-                said(len(faults), item.label)
+                report(len(faults), item.label)
         finally:
             crew.shutdown(cancel_futures=True)
-    except (
-        Exception
-    ) as error:  # no more processes, no memory, or a daemon that may have no children
+    except Exception as error:
+        # There may be no more processes, no memory, or a daemon that may have no children.
         events.logger().warning("kernels are prepared in this process: %s", error)
     return [
         item._replace(fault=faults.get(id(item), ""))
@@ -251,6 +254,7 @@ def _dtypes(value: Any) -> Any:
         return tuple(map(_dtypes, value))
     dtype = getattr(value, "dtype", None)
     if dtype is not None and dtype.hasobject:
+        # An array of objects keeps its shape, and each element becomes its dtype.
         parts = np.empty(value.shape, object)
         for index in np.ndindex(value.shape):
             parts[index] = _dtypes(value[index])
@@ -258,7 +262,7 @@ def _dtypes(value: Any) -> Any:
     return dtype
 
 
-# in the worker
+# What follows runs in the worker.
 
 
 def is_worker() -> bool:
