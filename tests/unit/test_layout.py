@@ -463,7 +463,7 @@ class TestNames:
         )
         assert {
             name for name, times in found.items() if times > 1 and not name.startswith("_")
-        } == {"State"}
+        } == set()
 
 
 def test_named_tests_exist():

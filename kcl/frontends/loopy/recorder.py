@@ -83,9 +83,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
                     and record.keeps_arguments is not None
                     and not record.unkept
                 ):
-                    proof = proofs.Proof(
-                        record.keeps_arguments, warned_facts, {**record.facts}
-                    )
+                    proof = proofs.Proof(record.keeps_arguments, warned_facts, {**record.facts})
                     proofs.add(record.digest, proof, group)
             return earlier
     finally:

@@ -72,7 +72,11 @@ def load(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Any]]:
     """Return a function that imports two installed packages, of which one requires the other, once more."""
-    known, others, base = distributions.InstallationMemos(), held.ComparedPackages(), baseline.TakenModules()
+    known, others, base = (
+        distributions.InstallationMemos(),
+        held.ComparedPackages(),
+        baseline.TakenModules(),
+    )
     monkeypatch.setattr(distributions, "_state", lambda: known)
     monkeypatch.setattr(held, "_state", lambda: others)
     monkeypatch.setattr(baseline, "state", lambda: base)
