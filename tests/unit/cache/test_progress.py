@@ -13,6 +13,9 @@ from kcl.base import events
 from kcl.cache import progress
 
 
+IS_ALONE = progress._is_alone
+
+
 class Terminal(io.StringIO):
     """A stream that says it is a terminal, and knows what is left on the screen."""
 
@@ -88,8 +91,7 @@ class TestMaking:
 
     def test_loopys_threads(self, terminal, monkeypatch):
         """Threads with which loopy times its log do not hold the line back."""
-        monkeypatch.undo()
-        monkeypatch.setattr(progress, "AFTER", 0.0)
+        monkeypatch.setattr(progress, "_is_alone", IS_ALONE)
         terminal = terminal()
         over = threading.Event()
         other = threading.Thread(target=over.wait, args=(30,), name="Thread-7 (_log_start_if_long)")

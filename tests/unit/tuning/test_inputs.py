@@ -244,7 +244,7 @@ def curving(text="x[i] - 2*x[j] + x[k]"):
 def scattering(local=1):
     """Write where integers say."""
     body = """kernel void scattering(global float *x, global int *place, global float *y)
-              { int i = get_global_id(0); y[place[i]] = x[i]; }"""
+              { int i = get_global_id(0); y[(i + place[i]) % 64] = x[i]; }"""
     arguments = [
         kcl.Array("x", np.float32, 64, "in"),
         kcl.Array("place", np.int32, 64, "in"),
