@@ -22,7 +22,7 @@ ROOMS = {
     "foreign": 4577,
     "cache": 15650,
     "generate": 10196,
-    "frontends": 45132,
+    "frontends": 45190,
     "programs": 9025,
     "drivers": 15169,
     "bundle": 5029,

@@ -145,6 +145,14 @@ class _Reads:
         return "it reads a dictionary on disk" if is_read else ""
 
 
+def _has_unit(key: Any) -> bool:
+    """Return True for a unit or kernel, and for a tuple that holds one."""
+    loopy = sys.modules["loopy"]
+    if isinstance(key, tuple):
+        return any(map(_has_unit, key))
+    return isinstance(key, (loopy.TranslationUnit, loopy.LoopKernel))
+
+
 def _has(pairs: list[tuple[Any, Any]], owner: Any, key: Any) -> bool:
     return any(one is owner and other == key for one, other in pairs)
 
@@ -164,7 +172,9 @@ def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(value, sys.modules["loopy"].TranslationUnit):
                 raise absent(key)
         except absent:
-            reads.missed.append((self, key))
+            # A memo of units need not store what it missed.
+            if not _has_unit(key):
+                reads.missed.append((self, key))
             raise
         reads.others = True
         return value

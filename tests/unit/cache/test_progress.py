@@ -12,7 +12,6 @@ import pytest
 from kcl.base import events
 from kcl.cache import progress
 
-
 IS_ALONE = progress._is_alone
 
 

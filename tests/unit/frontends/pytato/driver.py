@@ -95,7 +95,7 @@ def opaque():
 
 
 def cached():
-    actx = arraycontext.Context(queue, 2.0, keep=sys.argv[4])
+    actx = arraycontext.Context(queue, value, keep=sys.argv[4])
     return launched(made(graph(), actx.transform_loopy_program))
 
 

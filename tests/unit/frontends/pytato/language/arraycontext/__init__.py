@@ -28,6 +28,8 @@ class Context(ArrayContext):
             except KeyError:
                 pass
         made = scaled(t_unit, self.factor * EXTRA)
+        if self.factor == 4:  # this one is not stored
+            return made
         if self.cache is not None:
             self.cache[t_unit] = made
         return made
