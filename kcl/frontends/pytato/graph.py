@@ -232,7 +232,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
 def _form(kind: type) -> _Form:
     """Return how the objects of a class count."""
     top = str(kind.__module__).partition(".")[0]
-    name = f"{kind.__name__} {hashlib.sha256(class_text(kind).encode()).hexdigest()[:12]}"
+    name = f"{kind.__name__} {_hashed(class_text(kind))[:12]}"
     if kind in (tuple, list):
         return _Form(name, iter)
     if kind in (frozenset, set):

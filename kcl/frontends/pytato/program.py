@@ -138,10 +138,13 @@ class _Reads:
         self.missed: list[tuple[Any, Any]] = []
         self.others = False  # whether something else was read
 
+    def stored_at(self, owner: Any, key: Any) -> list[Any]:
+        """List what the call stored under a key, the last first."""
+        return [value for one, other, value in self.stored[::-1] if one is owner and other == key]
+
     def reason(self) -> str:
         """Return why the outcome of the call is not kept."""
-        stored = [(owner, key) for owner, key, _value in self.stored]
-        is_read = self.others or any(not _has(stored, *pair) for pair in self.missed)
+        is_read = self.others or not all(self.stored_at(*pair) for pair in self.missed)
         return "it reads a dictionary on disk" if is_read else ""
 
 
@@ -153,19 +156,14 @@ def _has_unit(key: Any) -> bool:
     return isinstance(key, (loopy.TranslationUnit, loopy.LoopKernel))
 
 
-def _has(pairs: list[tuple[Any, Any]], owner: Any, key: Any) -> bool:
-    return any(one is owner and other == key for one, other in pairs)
-
-
 def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def fetch(self: Any, key: Any) -> Any:
         reads: _Reads | None = thread.reads
         if reads is None:
             return own(self, key)
-        for owner, other, value in reads.stored[::-1]:
-            if owner is self and other == key:
-                return value
+        if stored := reads.stored_at(self, key):
+            return stored[0]
         absent = sys.modules["pytools.persistent_dict"].NoSuchEntryError
         try:
             value = own(self, key)
