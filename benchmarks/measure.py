@@ -45,7 +45,7 @@ class Effort(NamedTuple):
 
     kernels: tuple[int, ...] = (5, 42, 200)
     series: int = 2  # each from cold; of many kernels one
-    later: int = 12  # later runs in a series
+    later: int = 10  # later runs in a series
     imports: int = 11
     pairs: int = 6  # of cold runs
     cold: int = 42  # kernels in them
@@ -53,7 +53,7 @@ class Effort(NamedTuple):
     look_ups: int = 1000  # a round
     processes: int = 8
     storm: int = 20  # kernels
-    storms: int = 5  # of each kind
+    storms: int = 3  # of each kind
     statements: tuple[int, ...] = (300, 1000)
     calls: int = 15  # rounds of calls
     recorded: int = 20  # pairs of warm runs, with statistics and without

@@ -20,6 +20,7 @@ import pathlib
 import platform
 import sys
 import tempfile
+import time
 import traceback
 from typing import Any
 
@@ -62,6 +63,7 @@ def main() -> int:
         "cores": os.cpu_count(),
         "effort": effort._asdict(),
         "load": {},
+        "seconds": {},
         "added": {},
         "parts": {},
     }
@@ -80,7 +82,9 @@ def main() -> int:
     for one in asked:
         part, _, piece = one.partition(":")
         document["load"][one] = round(os.getloadavg()[0], 1)
+        begin = time.monotonic()
         figures = _measured(part, effort, piece)
+        document["seconds"][one] = round(time.monotonic() - begin)
         if figures is None:
             failed.append(one)
         else:
