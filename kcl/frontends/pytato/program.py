@@ -210,8 +210,8 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
-        def carry_out() -> Any:
-            made.append(own(result, target, options, **more))
+        def carry_out(outputs: Any) -> Any:
+            made.append(own(outputs, target, options, **more))
             places = {id(one): place for place, one in enumerate(graph.data)}
             bound = [[name, places.get(id(one))] for name, one in made[0].bound_arguments.items()]
             record.facts["bound"] = bound
@@ -221,7 +221,7 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
 
         made = list[Any]()
         recorded = _recorded(
-            lambda: _of_graph(carry_out, lambda: result, target, lambda: options, more),
+            lambda: _of_graph(carry_out, _ordered(result), target, lambda: options, more),
             "generate_loopy",
         )
         if recorded is None:
@@ -229,8 +229,8 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
         record, graph, aim = recorded
         record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
-        if record.waits:  # the program may change them before it asks
-            result, options = _copied(result), copy.copy(options)
+        if record.waits:  # the program may change its own before it asks
+            options = copy.copy(options)
         if record.keeps_arguments is None:
             return made[0]
         bound = {name: graph.data[place] for name, place in record.facts["bound"]}
@@ -240,20 +240,25 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     return generate_loopy
 
 
-def _copied(result: Any) -> Any:
-    """Return outputs that stay as they are: a program may change a dictionary of them."""
-    if isinstance(result, Mapping):
-        return copy.copy(result)
-    held = getattr(result, "_data", None)
-    if type(held) is dict:
-        result = copy.copy(result)
-        vars(result)["_data"] = {**held}
-    return result
+def _ordered(result: Any) -> Any:
+    """Return outputs in the order of their names, in a dictionary that the program does not hold.
+
+    Their order decides names of arguments alone; pytato takes it from sets where it parts a graph.
+    """
+    held = result if isinstance(result, dict) else getattr(result, "_data", None)
+    if not isinstance(held, Mapping):
+        return result
+    ordered = type(held)(sorted(held.items()))
+    if held is result:
+        return ordered
+    outputs = copy.copy(result)
+    vars(outputs)["_data"] = ordered
+    return outputs
 
 
 def _of_graph(
-    carry_out: Callable[[], Any],
-    result: Callable[[], Any],
+    carry_out: Callable[..., Any],
+    outputs: Any,
     target: Any,
     options: Callable[[], Any],
     more: dict[str, Any],
@@ -268,9 +273,10 @@ def _of_graph(
 
     def count() -> dict[str, Any]:
         call = transform.of_value([sorted(more.items()), aim, options()])
-        return {"graph": digest(result()), "packages": transform.packages(), "call": call}
+        return {"graph": digest(outputs), "packages": transform.packages(), "call": call}
 
     name = str(more.get("function_name", "_pt_kernel"))
+    carry_out = functools.partial(carry_out, outputs)
     record = GraphRecord("generate_loopy", carry_out, (), count, name)
     graph: Graph = record.described[0]
     form = [graph.form, *[one.exact() for one in record.described[1:]]]
