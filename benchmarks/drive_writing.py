@@ -15,5 +15,6 @@ if __name__ == "__main__":
     atexit.register(say)
     ask = timed(importlib.import_module)("kcl.remote.ask")
     ask.before_a_miss = timed(ask.before_a_miss)
-    ask.Ending.at_exit = timed(ask.Ending.at_exit)
+    ending = timed(importlib.import_module)("kcl.remote.ending")
+    ending.at_exit = timed(ending.at_exit)
     drive_kcl.main()

@@ -1,4 +1,4 @@
-"""The texts of values that hold no other values, and of names; the refusal of a value that has no text."""
+"""The texts of values that hold no other values, of containers and of names; the refusal of a value without a text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn
+from itertools import chain
+from typing import Any, NamedTuple, NoReturn
 
 from kcl.errors import UnknownInput
 
@@ -69,6 +70,53 @@ SIMPLE: dict[type, Callable[[Any], str]] = {
     range: repr,
     type(...): repr,
     type(NotImplemented): repr,
+}
+
+
+class ContainerKind(NamedTuple):
+    """A class of containers.
+
+    `items` lists the content, keys before their values, without a method that a class of the program overrides; `make`
+    makes another container like the first with other items; `text` writes the texts of the items.
+    """
+
+    items: Callable[[Any], list[Any]]
+    make: Callable[[Any, list[Any]], Any]
+    text: Callable[[Any, list[str]], str]
+
+
+def _sequence(make: Any, opening: str, closing: str) -> ContainerKind:
+    # The order of a set follows the hash seed, so its texts are sorted.
+    sort = sorted if make in (set, frozenset) else list
+    return ContainerKind(
+        lambda value: [*make.__iter__(value)],
+        lambda _like, items: make(items),
+        lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}",
+    )
+
+
+def pairs(items: list[Any]) -> Any:
+    """Return the keys with their values, of the items of a mapping or object."""
+    return zip(items[::2], items[1::2], strict=True)
+
+
+def table(make: Any, name: str = "") -> ContainerKind:
+    return ContainerKind(
+        lambda value: [*chain.from_iterable(make.items(value))],
+        lambda _like, items: make(pairs(items)),
+        lambda _like, texts: (
+            f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}"
+        ),
+    )
+
+
+# Containers of Python, and their text in every key.
+CONTAINERS: dict[type, ContainerKind] = {
+    tuple: _sequence(tuple, "(", ",)"),
+    list: _sequence(list, "[", "]"),
+    dict: table(dict),
+    set: _sequence(set, "set(", ")"),
+    frozenset: _sequence(frozenset, "frozenset(", ")"),
 }
 
 

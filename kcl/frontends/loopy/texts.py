@@ -13,12 +13,12 @@ import operator
 import sys
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.plain import SIMPLE, StandIn
+from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, ContainerKind, StandIn, pairs, table
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -97,13 +97,13 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     if row is None:
         return _other(value, kind, taken)
     try:
-        pairs = [take(item, taken) for item in row.items(value)]
+        both = [take(item, taken) for item in row.items(value)]
     except RecursionError:
         raise UnknownInput(
             "containers are nested too deeply to be compared, or hold themselves"
         ) from None
-    return row.text(value, [text for text, _ in pairs]), row.make(
-        value, [copied for _, copied in pairs]
+    return row.text(value, [text for text, _ in both]), row.make(
+        value, [copied for _, copied in both]
     )
 
 
@@ -141,59 +141,13 @@ def digest(texts: list[str]) -> str:
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class ContainerKind(NamedTuple):
-    """A class of containers that are copied at the call.
-
-    `items` lists the content, keys before their values; `make` makes another container like the first with other
-    items; `text` writes the texts of the items.
-    """
-
-    items: Callable[[Any], list[Any]]
-    make: Callable[[Any, list[Any]], Any]
-    text: Callable[[Any, list[str]], str]
-
-
-def _sequence(make: Callable[[Any], Any], opening: str, closing: str) -> ContainerKind:
-    # The order of a set follows the hash seed, so its texts are sorted.
-    sort = sorted if make in (set, frozenset) else list
-    return ContainerKind(
-        list,
-        lambda _like, items: make(items),
-        lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}",
-    )
-
-
-def _flat(value: Mapping[Any, Any]) -> list[Any]:
-    return [*chain.from_iterable(value.items())]
-
-
-def pairs(items: list[Any]) -> Any:
-    """Return the keys with their values, of the items of a mapping or object."""
-    return zip(items[::2], items[1::2], strict=True)
-
-
-def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
-    return ContainerKind(
-        _flat,
-        lambda _like, items: make(pairs(items)),
-        lambda _like, texts: (
-            f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}"
-        ),
-    )
-
-
-_TUPLE = _sequence(tuple, "(", ",)")
 _CONTAINERS: dict[type, ContainerKind] = {
-    tuple: _TUPLE,
-    list: _sequence(list, "[", "]"),
-    dict: _table(dict),
-    set: _sequence(set, "set(", ")"),
-    frozenset: _sequence(frozenset, "frozenset(", ")"),
-    OrderedDict: _table(OrderedDict, "OrderedDict"),
+    **CONTAINERS,
+    OrderedDict: table(OrderedDict, "OrderedDict"),
     defaultdict: ContainerKind(
-        lambda value: [value.default_factory, *_flat(value)],
+        lambda value: [value.default_factory, *chain.from_iterable(value.items())],
         lambda _like, items: defaultdict(items[0], pairs(items[1:])),
-        lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
+        lambda _like, texts: f"defaultdict({CONTAINERS[tuple].text((), texts)})",
     ),
 }
 
@@ -216,7 +170,7 @@ def _object(like: Any, items: list[Any]) -> Any:
 _OBJECT = ContainerKind(
     _attributes,
     _object,
-    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(
+    lambda like, texts: table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(
         like, texts
     ),
 )

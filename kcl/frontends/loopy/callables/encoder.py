@@ -34,7 +34,16 @@ from kcl.frontends.loopy.callables.classes import (
     is_plain,
     overrides,
 )
-from kcl.frontends.loopy.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
+from kcl.frontends.loopy.plain import (
+    CONTAINERS,
+    SIMPLE,
+    ContainerKind,
+    StandIn,
+    in_bytes,
+    name_of,
+    refuse,
+    shorten,
+)
 from kcl.generate import distributions
 from kcl.generate.declarations import site_of
 from kcl.generate.running import Modes
@@ -199,10 +208,6 @@ class Encoder(Modes):
         """Return the texts of several values."""
         return ", ".join([self.encode(value) for value in values])
 
-    def members(self, values: Iterable[Any]) -> str:
-        """Return the texts of the elements of a set, in an order that no hash and no address decides."""
-        return ", ".join(sorted(map(self.encode, values)))
-
     def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
         """Return the texts of keys and values."""
         return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
@@ -353,13 +358,13 @@ def _ordered(item: Any) -> Any:
     return list(item) if hasattr(item, "__next__") else item
 
 
-# Containers, and instances of classes that extend them. Overriding methods are not called.
+def _contained(row: ContainerKind) -> Callable[[Encoder, Any], str]:
+    return lambda encoder, value: row.text(value, [*map(encoder.encode, row.items(value))])
+
+
+# Containers, and instances of classes that extend them.
 _CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
-    dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
-    list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
-    tuple: lambda encoder, value: f"({encoder.each(tuple.__iter__(value))},)",
-    set: lambda encoder, value: f"set({encoder.members(set.__iter__(value))})",
-    frozenset: lambda encoder, value: f"frozenset({encoder.members(frozenset.__iter__(value))})",
+    **{kind: _contained(row) for kind, row in CONTAINERS.items()},
     bytearray: lambda _, value: (
         f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})"
     ),
