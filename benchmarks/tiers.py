@@ -112,7 +112,10 @@ def _measured(root: pathlib.Path, effort: Effort, servers: contextlib.ExitStack)
 def _hits(count: str, cache: pathlib.Path, **variables: str) -> float:
     """Return the wall seconds of a driver that may only hit."""
     child = measure.run(
-        "drive_kcl.py", count, cache=cache, variables={"KCL_STRICT": "hit", **variables}
+        "drive_kcl.py",
+        count,
+        cache=cache,
+        variables={"KCL_STRICT": "hit", "KCL_REMOTE_NAME": DRIVER, **variables},
     )
     measure.settle(cache)
     return child.wall

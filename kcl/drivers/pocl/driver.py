@@ -20,6 +20,7 @@ from kcl.base import process
 from kcl.base.settings import option, trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
+from kcl.cache.lead import state_of
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, UnknownInput
@@ -222,8 +223,8 @@ class Pocl(Driver):
         """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
         A build is fast if PoCL's own cache has the program, and so is what an entry lacks that `is_there`. Else the wait
-        ends after two seconds in which the helper has done nothing, or as many as the builds of all programs that were
-        awaited took.
+        ends after two seconds in which the helper has done nothing, or as many as the builds and first launches of all
+        programs that were awaited take.
         """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
@@ -247,7 +248,8 @@ class Pocl(Driver):
                 entry = queue.read(job)
                 if entry is None or _is_built(entry):
                     return False
-                state.worth += recorded_seconds(entry)
+                # PoCL specialises the code at the first launch, which takes about as long as the build.
+                state.worth += 2 * recorded_seconds(entry)
                 state.stall, waited = client.wait(
                     folder, digest, _PATIENCE, state.worth, starts, state.stall
                 )
@@ -318,9 +320,14 @@ def _own_cache() -> str | None:
 
 
 def _is_built(job: Entry) -> bool:
-    """Return True if PoCL's cache here has the program of a job: the process that wrote the job built it there."""
-    cache = job.metadata.get("pocl_cache")
-    return cache is not None and cache == _own_cache() and os.path.isdir(cache)
+    """Return True if PoCL's cache here has the program of a job, and the code of its launches.
+
+    The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
+    """
+    facts = job.metadata
+    cache, writer = facts.get("pocl_cache"), str(facts.get("process", ""))
+    is_here = cache is not None and cache == _own_cache() and os.path.isdir(cache)
+    return is_here and (writer == str(os.getpid()) or not state_of(writer))
 
 
 def _start() -> None:
