@@ -5,6 +5,8 @@ import pathlib
 import random
 import shutil
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,8 +93,11 @@ class TestAwaited:
         monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
         driver._state().__init__()
 
-        def awaited(number, **metadata):
-            bench.queued(number, **metadata)
+        def awaited(number, writer=None, **metadata):
+            with monkeypatch.context() as patch:
+                if writer:
+                    patch.setattr(os, "getpid", lambda: writer)
+                bench.queued(number, **metadata)
             slot = SimpleNamespace(key=bench.key(number), address=bench.address(number))
             return Pocl().awaited(slot)
 
@@ -106,13 +111,13 @@ class TestAwaited:
         assert driver._state().stall.seconds >= 2
         worth = driver._state().worth
         assert awaited(1, seconds=60) is False
-        assert driver._state().worth == worth + 60
+        assert driver._state().worth == worth + 120
         bench.queue.note_progress()
         assert awaited(2, seconds=60) is False
-        assert driver._state().worth < worth + 120
+        assert driver._state().worth < worth + 240
 
     def test_as_long_as_the_builds(self, awaited):
-        """A run waits no longer than the builds of what is missing took."""
+        """A run waits no longer than the builds of what is missing take, with their first launches."""
         assert awaited(0, seconds=0.2) is False
         assert driver._state().worth <= 0
         assert awaited(1, seconds=0.2) is False
@@ -128,6 +133,17 @@ class TestAwaited:
         monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
         assert awaited(0, seconds=0.2) is False
         assert driver._state().stall is not None
+
+    def test_writer_runs(self, awaited, bench, monkeypatch):
+        """PoCL may compile the code of a launch as long as the process runs that built the program: others wait."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as writer:
+            assert awaited(0, writer.pid, seconds=0.1) is False
+            assert driver._state().stall.seconds > 0
+            driver._state().__init__()
+            writer.communicate(b"\n")
+        assert awaited(0, writer.pid, seconds=0.1) is False
+        assert driver._state().stall is None
 
 
 def test_a_helper_was_faster(bench, monkeypatch):
