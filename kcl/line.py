@@ -228,7 +228,7 @@ class Line:
 def _release_unused() -> None:
     """Release the launchers of codes that no Kernel uses, but for those that were asked for last."""
     state = _state()
-    if not state.has_unused:
+    if not state.has_unused or len(state.users) <= KEPT:
         return
     try:
         holders = [bindings.launchers for bindings in state.bindings]

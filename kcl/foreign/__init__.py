@@ -121,10 +121,13 @@ def directory_in_use(name: str) -> str:
 
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
+    here = place(name).path
+    if os.path.isdir(here):
+        return here
     latest_first = (
         place_in(ROWS[name], environment).path for environment in reversed(environments())
     )
-    return next(filter(os.path.isdir, latest_first), place(name).path)
+    return next(filter(os.path.isdir, latest_first), here)
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
