@@ -63,17 +63,23 @@ def _holders(name: str, module: Any) -> list[Holder]:
     return baseline.take(name, module, inner, {}) if isinstance(module, ModuleType) else []
 
 
-def _differing(holder: Holder, encoder: Any) -> list[str]:
-    """Return the texts of what a holder holds and did not hold as it was taken."""
-    if isinstance(holder.thing, TABLES):
-        return [f"{holder.name}: {encoder.encode(holder.thing)}"]
-    texts = []
-    for key, value in holder.differing().items():
-        if not holder.is_nothing(key, value):
+class _Changed:
+    """A holder in which something was changed: the names, whose values may change further without a word."""
+
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
+        self._pairs = [pair for pair in holder.differing().items() if not holder.is_nothing(*pair)]
+
+    def texts(self, encoder: Any) -> list[str]:
+        """Return the texts of what the holder holds and did not hold as it was taken."""
+        if isinstance(self._holder.thing, TABLES):
+            return [f"{self._holder.name}: {encoder.encode(self._holder.thing)}"]
+        texts = []
+        for key, value in self._pairs:
             body = class_attributes(value) if isinstance(value, type) else ()
             text = "gone" if value is MISSING else encoder.encode([value, *body])
-            texts.append(f"{holder.name}.{key}: {text}")
-    return texts
+            texts.append(f"{self._holder.name}.{key}: {text}")
+        return texts
 
 
 def _is_as_taken(holder: Holder) -> bool:
@@ -118,19 +124,30 @@ class _Package:
         self._distributions = required.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
-        self._taken, self._early = list[Holder](), list[Holder]()
+        taken, self._early = list[Holder](), list[Holder]()
         for name, module in self._modules.items():
             holders = baseline.state().taken.setdefault(name, [])
             if holders and holders[0].thing is module:
-                self._taken += holders
+                taken += holders
             else:
                 self._early += _holders(name, module)
-        self._watch = Watch()
+        self._taken, self._watch = taken, Watch()
         # The watch begins before the comparison, so no change falls between the two.
-        self._watch.add([holder.thing for holder in (*self._taken, *self._early)])
-        self._changed = [holder for holder in self._taken if not _is_as_taken(holder)]
+        self._watch.add([holder.thing for holder in (*taken, *self._early)])
+        # The holders in which something was changed, by their places.
+        self._changed: dict[int, _Changed] = {}
+        self._compare(set(range(len(taken))))
         # The text of what was there before kcl attended. It is written at the first request.
         self._shown = ""
+
+    def _compare(self, places: set[int]) -> None:
+        """Compare the holders at some places with what they held as they were taken."""
+        for place in places:
+            holder = self._taken[place]
+            if _is_as_taken(holder):
+                self._changed.pop(place, None)
+            else:
+                self._changed[place] = _Changed(holder)
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
@@ -144,15 +161,23 @@ class _Package:
         return sorted(mine)
 
     def stands(self) -> bool:
-        """Return True if nothing was changed, replaced or imported since."""
+        """Return True if nothing was imported since, or changed in a module that was there before kcl attended."""
         seen, self._seen = self._seen, {*sys.modules}
         is_same = all(sys.modules.get(name) is module for name, module in self._modules.items())
-        is_same = is_same and self._heard == len(baseline.state().functions)
-        return is_same and not (self._watch.changed() or self._mine(self._seen - seen))
+        if not is_same or self._mine(self._seen - seen):
+            return False
+        if self._heard != len(baseline.state().functions):
+            self._heard, self._shown = len(baseline.state().functions), ""
+        changed = self._watch.changed()
+        if changed and max(changed) >= len(self._taken):
+            return False
+        self._compare(changed)
+        return True
 
     def text(self, encoder: Any) -> str:
         """Return the text of what differs, as it is now, and of what was there before kcl attended."""
-        differing = [line for holder in self._changed for line in _differing(holder, encoder)]
+        changes = [self._changed[place] for place in sorted(self._changed)]
+        differing = [line for changed in changes for line in changed.texts(encoder)]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
         for holder in baseline.functions():
             function = holder.thing

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcl.frontends.loopy import texts
+from kcl.frontends.loopy.plain import pairs
 
 
 def changeable(value: Any) -> Iterator[Any]:
@@ -78,7 +79,7 @@ class CallContent:
         if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
             return texts.walked(own)
         assert row is not None
-        return own.copy() if hasattr(own, "clear") else dict(texts.pairs(row.items(own)))
+        return own.copy() if hasattr(own, "clear") else dict(pairs(row.items(own)))
 
     def is_changed(self, in_place: bool = False) -> bool:
         """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""

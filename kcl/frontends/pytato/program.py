@@ -245,10 +245,11 @@ def _ordered(result: Any) -> Any:
 
     Their order decides names of arguments alone; pytato takes it from sets where it parts a graph.
     """
-    held = result if isinstance(result, dict) else getattr(result, "_data", None)
+    held: Any = result if isinstance(result, dict) else getattr(result, "_data", None)
     if not isinstance(held, Mapping):
         return result
-    ordered = type(held)(sorted(held.items()))
+    make: Any = type(held)
+    ordered = make(sorted(held.items()))
     if held is result:
         return ordered
     outputs = copy.copy(result)
