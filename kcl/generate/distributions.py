@@ -57,7 +57,7 @@ HARMLESS = frozenset(
 # These count by their files wherever they lie.
 _ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
 # What requires one of these may hand it code.
-_CLIENTS = frozenset(GENERATORS) - ONLY_RUN | {"pyopencl"}
+_CLIENTS = frozenset(GENERATORS) - ONLY_RUN
 
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
