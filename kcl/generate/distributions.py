@@ -56,8 +56,8 @@ HARMLESS = frozenset(
 
 # These count by their files wherever they lie.
 _ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
-# What requires one of these may hand it code.
-_CLIENTS = frozenset(GENERATORS) - ONLY_RUN
+# What requires one of these may hand loopy code.
+_CLIENTS = frozenset({"loopy", "pymbolic"})
 
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
