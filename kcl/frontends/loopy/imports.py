@@ -162,10 +162,11 @@ def _is_faced(names: dict[str, Any]) -> bool:
     top = str(names.get("__name__")).partition(".")[0]
     if faced or top in state.packages:
         return True
-    if top == "loopy" or not (state.faces or (state.own and not _is_off())):
+    # A module that was decided about is not asked again: functions import loopy thousands of times.
+    is_asked = faced is None and top != "loopy"
+    if not is_asked or not (state.faces or (state.own and not _is_off())):
         return False
-    if faced is None:
-        faced = names[FACED] = _is_own(names, state.faces)
+    faced = names[FACED] = _is_own(names, state.faces)
     return bool(faced)
 
 
