@@ -57,7 +57,7 @@ HARMLESS = frozenset(
 # These count by their files wherever they lie.
 _ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
 # What requires one of these may hand loopy code.
-_CLIENTS = frozenset({"loopy", "pymbolic"})
+_CLIENTS = frozenset({"loopy", "pymbolic", KCL})
 
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
