@@ -71,14 +71,15 @@ class HelperUse:
     """The waiting of this process for a helper, and its programs by address.
 
     `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the seconds that it
-    takes to build the programs awaited so far, less those waited. Any number of
-    contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose launches kcl
-    does not see: their code is there as the process ends.
+    takes to build the programs awaited so far, less those waited. `in_vain` is True after a wait that brought no entry.
+    Any number of contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose
+    launches kcl does not see: their code is there as the process ends.
     """
 
     def __init__(self) -> None:
         self.stall: client.Stall | None = None
         self.worth = 0.0
+        self.in_vain = False
         self.used: dict[str, UsedProgram] = {}
         self.unseen: set[str] = set()
         # True if this process has written a job.
@@ -246,7 +247,7 @@ class Pocl(Driver):
                 client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
             else:
                 entry = queue.read(job)
-                if entry is None or _is_built(entry):
+                if entry is None or _is_built(entry, state.in_vain):
                     return False
                 # PoCL specialises the code at the first launch, which takes about as long as the build.
                 state.worth += 2 * recorded_seconds(entry)
@@ -254,6 +255,7 @@ class Pocl(Driver):
                     folder, digest, _PATIENCE, state.worth, starts, state.stall
                 )
                 state.worth -= waited
+                state.in_vain = queue.find(digest) is not None
             return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
@@ -319,15 +321,16 @@ def _own_cache() -> str | None:
     return None if foreign.off("pocl") else os.path.abspath(foreign.directory_in_use("pocl"))
 
 
-def _is_built(job: Entry) -> bool:
+def _is_built(job: Entry, in_vain: bool) -> bool:
     """Return True if PoCL's cache here has the program of a job, and the code of its launches.
 
     The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
+    After a wait in vain the program is enough: a helper that is slow, as with PoCL 6, would be awaited for each one.
     """
     facts = job.metadata
     cache, writer = facts.get("pocl_cache"), str(facts.get("process", ""))
     is_here = cache is not None and cache == _own_cache() and os.path.isdir(cache)
-    return is_here and (writer == str(os.getpid()) or not state_of(writer))
+    return is_here and (in_vain or writer == str(os.getpid()) or not state_of(writer))
 
 
 def _start() -> None:

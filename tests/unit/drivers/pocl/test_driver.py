@@ -140,6 +140,10 @@ class TestAwaited:
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as writer:
             assert awaited(0, writer.pid, seconds=0.1) is False
             assert driver._state().stall.seconds > 0
+            # Each wait would be in vain where the helper is slow.
+            driver._state().stall = None
+            assert awaited(1, writer.pid, seconds=60) is False
+            assert driver._state().stall is None
             driver._state().__init__()
             writer.communicate(b"\n")
         assert awaited(0, writer.pid, seconds=0.1) is False
