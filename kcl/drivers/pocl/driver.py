@@ -325,7 +325,7 @@ def _is_built(job: Entry, in_vain: bool) -> bool:
     """Return True if PoCL's cache here has the program of a job, and the code of its launches.
 
     The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
-    After a wait in vain the program is enough: a helper that is slow, as with PoCL 6, would be awaited for each one.
+    After a wait in vain the program is enough: a slow helper would be awaited for each one.
     """
     facts = job.metadata
     cache, writer = facts.get("pocl_cache"), str(facts.get("process", ""))
