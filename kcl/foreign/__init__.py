@@ -124,10 +124,9 @@ def directory_in_use(name: str) -> str:
     here = place(name).path
     if os.path.isdir(here):
         return here
-    latest_first = (
-        place_in(ROWS[name], environment).path for environment in reversed(environments())
-    )
-    return next(filter(os.path.isdir, latest_first), here)
+    start, first, _now = environments()
+    earlier = (place_in(ROWS[name], environment).path for environment in (first, start))
+    return next(filter(os.path.isdir, earlier), here)
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:

@@ -255,8 +255,9 @@ class Pocl(Driver):
                     folder, digest, _PATIENCE, state.worth, starts, state.stall
                 )
                 state.worth -= waited
-                state.in_vain = queue.find(digest) is not None
-            return queue.find(digest) is None
+            is_done = queue.find(digest) is None
+            state.in_vain = not is_done
+            return is_done
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False

@@ -124,19 +124,19 @@ class _Package:
         self._distributions = required.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
-        taken, self._early = list[Holder](), list[Holder]()
+        self._taken, self._early = list[Holder](), list[Holder]()
         for name, module in self._modules.items():
             holders = baseline.state().taken.setdefault(name, [])
             if holders and holders[0].thing is module:
-                taken += holders
+                self._taken += holders
             else:
                 self._early += _holders(name, module)
-        self._taken, self._watch = taken, Watch()
+        self._watch = Watch()
         # The watch begins before the comparison, so no change falls between the two.
-        self._watch.add([holder.thing for holder in (*taken, *self._early)])
+        self._watch.add([holder.thing for holder in (*self._taken, *self._early)])
         # The holders in which something was changed, by their places.
         self._changed: dict[int, _Changed] = {}
-        self._compare(set(range(len(taken))))
+        self._compare(set(range(len(self._taken))))
         # The text of what was there before kcl attended. It is written at the first request.
         self._shown = ""
 
