@@ -237,14 +237,19 @@ def is_others(name: str) -> bool:
 
 
 def leads(name: str) -> bool:
-    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised."""
+    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised.
+
+    What the libraries of graphs require makes no unit.
+    """
     state, top = _state(), name.partition(".")[0]
     if top not in state.leading:
         # A finder asks again while the owner is found, and gets this answer.
         state.leading[top] = False
         mine = owner(top).name if is_others(top) else ""
-        if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_requirements(mine))):
-            state.wanted |= {mine, *requirements(mine)}
+        if top in GRAPHS:
+            state.wanted.add(mine)
+        elif mine and not _CLIENTS.isdisjoint(_requirements(mine)):
+            state.wanted |= {mine, *requirements(mine)}.difference(HARMLESS)
         state.leading[top] = mine in state.wanted
     return state.leading[top]
 

@@ -23,6 +23,9 @@ from kcl.frontends.loopy.plain import shorten
 from kcl.frontends.loopy.watch import Watch, is_same, items
 from kcl.generate import distributions
 
+# They refer to each other, so one comparison of all is less than one of each.
+LIBRARIES_OF_GRAPHS = "the libraries of graphs"
+
 
 class ComparedPackages(process.LockedState):
     """What packages are compared with, and their texts."""
@@ -119,9 +122,8 @@ class _Package:
     def __init__(self, distribution: str) -> None:
         required = {distribution, *distributions.requirements(distribution)}
         # Of what a library of graphs requires, code of others makes no unit.
-        if distribution in distributions.GRAPHS:
-            required.intersection_update(distributions.GRAPHS)
-        self._distributions = required.difference(distributions.HARMLESS)
+        mine = distributions.GRAPHS if distribution == LIBRARIES_OF_GRAPHS else required
+        self._distributions = {*mine}.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
         self._taken, self._early = list[Holder](), list[Holder]()
@@ -187,8 +189,16 @@ class _Package:
         return shorten("; ".join([*differing, self._shown]))
 
 
+def compared(distribution: str) -> str:
+    """Return the name under which what a distribution holds is compared."""
+    return LIBRARIES_OF_GRAPHS if distribution in distributions.GRAPHS else distribution
+
+
 def text(distribution: str, encoder: Any) -> str:
-    """Return the text of what a distribution, and what it requires, hold; raise UnknownInput if no key can hold it."""
+    """Return the text of what a compared distribution, and what it requires, hold.
+
+    Raise UnknownInput if no key can hold it.
+    """
     state = _state()
     with state.lock:
         package = state.packages.get(distribution)

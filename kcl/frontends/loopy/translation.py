@@ -54,6 +54,8 @@ class LoopyUnit(Unit):
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
+        # The digest of the unit as its key was made, if the unit has a part in that.
+        self._state = ""
 
     @property
     def volatile(self) -> str:
@@ -105,16 +107,18 @@ class LoopyUnit(Unit):
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
-        from kcl.frontends.loopy.callables.content import content_key
+        from kcl.frontends.loopy.callables.content import of_unit, unit_key
 
-        return content_key(self._executor.t_unit)
+        counted = of_unit(self._executor.t_unit)
+        self._state = counted.digest
+        return unit_key(counted)
 
     def state(self) -> str:
         """Return a digest of the unit as it is now; empty if it cannot be known."""
-        from kcl.frontends.loopy.callables.content import content
+        from kcl.frontends.loopy.callables.content import of_unit
 
         try:
-            return content((self._executor.t_unit,)).digest
+            return of_unit(self._executor.t_unit).digest
         except UnknownInput:
             return ""
 
@@ -137,7 +141,7 @@ class LoopyUnit(Unit):
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
             # A callable of the program may change what it holds while loopy runs it.
-            before = self.state() if has_key else ""
+            before = (self._state or self.state()) if has_key else ""
             generated, untold = self._heard(kernel, dtypes)
             if not has_key:
                 return generated, ""

@@ -273,8 +273,8 @@ def _of_graph(
         return None
 
     def count() -> dict[str, Any]:
-        call = transform.of_value([sorted(more.items()), aim, options()])
-        return {"graph": digest(outputs), "packages": transform.packages(), "call": call}
+        call = transform.of_call([sorted(more.items()), aim, options()])
+        return {"graph": digest(outputs), "call with its packages": call}
 
     name = str(more.get("function_name", "_pt_kernel"))
     carry_out = functools.partial(carry_out, outputs)

@@ -37,13 +37,6 @@ _ALLOCATORS = frozenset(
 )
 
 
-def packages() -> Content:
-    """Return what the packages count by that make units of graphs: their files, and what was changed in them."""
-    return content(
-        tuple([sys.modules[name] for name in distributions.GRAPHS if name in sys.modules])
-    )
-
-
 def of_function(function: Any) -> Content:
     """Return what a transformation counts by; raise UnknownInput with the reason where no key can hold it."""
     if not is_of_context(function):
@@ -76,9 +69,10 @@ def as_of_now(function: Any) -> Any:
     return function
 
 
-def of_value(value: Any) -> Content:
-    """Return what a value counts by that a call gets."""
-    return content(_plain(value))
+def of_call(value: Any) -> Content:
+    """Return what a call counts by: what it gets, and the files and changes of the packages that make units of graphs."""
+    packages = [sys.modules[name] for name in distributions.GRAPHS if name in sys.modules]
+    return content((packages, _plain(value)))
 
 
 def _plain(value: Any, name: str = "") -> Any:

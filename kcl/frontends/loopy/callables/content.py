@@ -56,12 +56,24 @@ def content_key(unit: Any) -> str:
     """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
 
     loopy's own digest names functions instead of reading their content. It leaves out preamble generators, manglers,
-    fields of structures and attributes of targets. It is kept on objects that can change. This one also covers the
-    structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one. It is the same
-    in every process, and each call reads the unit again.
+    fields of structures and attributes of targets. It is kept on objects that can change. This one is the same in every
+    process, and each call reads the unit again.
     """
+    return unit_key(of_unit(unit))
+
+
+def of_unit(unit: Any) -> Content:
+    """Return what a unit counts by at this moment; raise UnknownInput with the reason."""
     # In a tuple: a unit alone is a callable, whose class loopy would run.
-    now = content((unit,))
-    if now.structured or now.parts:
-        now = content((unit, sorted(structures(), key=lambda pair: pair[0])))
-    return hashlib.sha256(now.digest.encode()).hexdigest()
+    return content((unit,))
+
+
+def unit_key(unit: Content) -> str:
+    """Return the key of a unit of this content.
+
+    It covers the structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one.
+    """
+    digests = [unit.digest]
+    if unit.structured or unit.parts:
+        digests.append(content(sorted(structures(), key=lambda pair: pair[0])).digest)
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()

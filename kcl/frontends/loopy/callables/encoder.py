@@ -186,12 +186,14 @@ class Encoder(Modes):
         if whose is not None and whose.kind == distributions.DISTRIBUTION:
             # The generators stand in each key.
             if whose.name not in distributions.GENERATORS:
-                self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
-                self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
-                if not self.promised and f"held by {whose.name}" not in self.parts:
+                if f"distribution {whose.name}" not in self.parts:
+                    self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
+                    self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
+                name = held.compared(whose.name)
+                if not self.promised and f"held by {name}" not in self.parts:
                     # The package may hold itself, so the part is there before its text.
-                    self.parts[f"held by {whose.name}"] = ""
-                    self.parts[f"held by {whose.name}"] = held.text(whose.name, self)
+                    self.parts[f"held by {name}"] = ""
+                    self.parts[f"held by {name}"] = held.text(name, self)
         elif self.promised:
             self.parts |= sources.parts(str(module))
         elif whose is None or whose.kind not in (distributions.PYTHON, distributions.KCL):

@@ -178,20 +178,25 @@ class TestTake:
     def test_order(self, child: Child, tmp_path: pathlib.Path) -> None:
         """What a package changes during its own import is its own, what the importing module changes is not.
 
-        Only packages that require a generator, and what they require, are taken.
+        Only packages that require a generator, and what they require, are taken: not what decides no text, and not what
+        a library of graphs requires.
         """
         for name, text in {
             "pack/__init__.py": "from pack import base, more\nbase.LIMIT = 2",
             "pack/base.py": "LIMIT, TABLE = 1, {}",
             "pack/more.py": "from pack.base import TABLE\nTABLE['more'] = 1",
             "pack/late.py": "",
-            "own.py": "import client, pack.base, plain\npack.base.LIMIT = 3",
-            "plain.py": "",
-            "plain-1.dist-info/RECORD": "plain.py,sha256=1,1",
+            "own.py": "import client, pack.base, grudge, plain, codepy\npack.base.LIMIT = 3",
+            **{f"{name}.py": "" for name in ("codepy", "grudge", "plain")},
+            **{
+                f"{name}-1.dist-info/RECORD": f"{name}.py,sha256=1,1"
+                for name in ("codepy", "grudge", "plain")
+            },
+            "grudge-1.dist-info/METADATA": "Requires-Dist: loopy\nRequires-Dist: plain",
             "pack-1.dist-info/RECORD": "pack/__init__.py,sha256=1,1",
             "client.py": "import pack",
             "client-1.dist-info/RECORD": "client.py,sha256=1,1",
-            "client-1.dist-info/METADATA": "Requires-Dist: loopy\nRequires-Dist: pack",
+            "client-1.dist-info/METADATA": "Requires-Dist: loopy\nRequires-Dist: pack\nRequires-Dist: codepy",
         }.items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
@@ -213,7 +218,7 @@ class TestTake:
         assert child.json(code) == [
             2,
             {"more": 1},
-            ["client", "pack", "pack.base", "pack.late", "pack.more"],
+            ["client", "grudge", "pack", "pack.base", "pack.late", "pack.more"],
             "ModuleSpec",
             False,
         ]

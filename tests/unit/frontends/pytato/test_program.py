@@ -139,7 +139,7 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
     file = run.language / "arraycontext" / "__init__.py"
     file.write_text(file.read_text().replace("EXTRA = 1 ", "EXTRA = 3 "))
     run("plain", 4)
-    assert "packages: " in explained()
+    assert "call with its packages: pytato unknown: its files changed" in explained()
     assert "its files changed" in explained()
 
 

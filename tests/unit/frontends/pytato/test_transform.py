@@ -65,8 +65,8 @@ def test_code_of_the_program_has_no_text(text):
 def test_a_device_counts_by_what_distinguishes_it(queue):
     context, device = queue.context, queue.device
     found = [
-        transform.of_value(one).exact() for one in (device, [device], (device,), context, queue)
+        transform.of_call(one).exact() for one in (device, [device], (device,), context, queue)
     ]
     assert len({*found}) == 5
     assert device.name in found[0]
-    assert transform.of_value(context) == transform.of_value(queue.context)
+    assert transform.of_call(context) == transform.of_call(queue.context)
