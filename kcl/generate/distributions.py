@@ -143,7 +143,8 @@ class InstallationMemos:
         self.roots: dict[str, files.Roots] = {}
         # `files.seen` as the text was taken.
         self.seen: dict[str, str] = {}
-        # What the distribution requires, and the text of that.
+        # What the distribution names as required, what it requires, and the text of that.
+        self.named: dict[str, list[str]] = {}
         self.requirements: dict[str, list[str]] = {}
         self.required: dict[str, str] = {}
         # By top-level module: whether its package may hand code to loopy.
@@ -394,14 +395,18 @@ def requirements(name: str) -> list[str]:
 
 
 def _requirements(name: str) -> list[str]:
-    """List the installed distributions that a distribution names as required, also by an extra."""
+    """List the installed distributions that a distribution names as required, also by an extra; memoised."""
+    if name in _state().named:
+        return _state().named[name]
     home, names = _home(_normal(name)), list[bytes]()
     if home is not None:
         path = os.path.join(home[0].directory, home[1], "METADATA")
         with suppress(OSError), open(path, "rb") as stream:
             names = _required(stream.read())
     packages = dict.fromkeys([_normal(os.fsdecode(required)) for required in names])
-    return [package for package in packages if _home(package) is not None]
+    present = [package for package in packages if _home(package) is not None]
+    _state().named[name] = present
+    return present
 
 
 def _record(name: str) -> files.Roots:

@@ -274,9 +274,10 @@ class Generate(Stage[CallValues]):
         if call.launch:
             _require(self.base, call.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
-        # Without a key no row has the dtypes.
-        if self._key is not None and made.follows(used, self.base.needed):
-            used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
+        needed = {name: dtype for name, dtype in used.items() if name in self.base.needed}
+        # Without a key no row has the dtypes. The front end infers dtypes only if some are not needed.
+        if self._key is not None and len(needed) < len(used):
+            used = needed if made.follows(used, self.base.needed) else used
         return made, used
 
     def _of_this_run(self, ready: LaunchableCode, call: CallValues) -> LaunchableCode:

@@ -140,7 +140,8 @@ def _faced_import(
         ):
             named_by(str((globals or {}).get("__name__")))
         return _import(name, globals, locals, fromlist, level)
-    if not _is_faced(globals):
+    # loopy's functions import loopy a hundred thousand times in a cold run.
+    if (globals.get("__package__") or "").partition(".")[0] == "loopy" or not _is_faced(globals):
         return _import(name, globals, locals, fromlist, level)
     from kcl.frontends.loopy import face, recorder
 
