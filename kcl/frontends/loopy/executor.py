@@ -105,11 +105,21 @@ class Executor:
             raise AttributeError(name)
         if name == "t_unit":
             return self._kcl_unit
+        record = unmade.record_of(self._kcl_unit)
+        if name == "entrypoint" and record is not None and self._kcl_entrypoint is None:
+            return _entrypoint(record, self._kcl_context)
         own = self.__dict__.get("_kcl_own")
         if own is None:
             unit = unmade.asked(self._kcl_unit, name)
             own = self._kcl_own = unit.executor(self._kcl_context, entrypoint=self._kcl_entrypoint)
         return getattr(own, name)
+
+
+def _entrypoint(record: Record, context: Any) -> Any:
+    """Return the name of the only entry point, which is kept beside the proof; raise loopy's error for another number."""
+    if "entrypoint" not in record.facts:
+        recorder.learn(record, entrypoint=recorder.make(record).executor(context).entrypoint)
+    return record.facts["entrypoint"]
 
 
 def is_for_opencl(arguments: tuple[Any, ...]) -> bool:

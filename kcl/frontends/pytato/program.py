@@ -322,10 +322,13 @@ def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _executable(unit: Any, bound: Any, target: Any, context: Any) -> Any:
-    kind = sys.modules["pytato.target.loopy"].BoundPyOpenCLExecutable
-    bound = sys.modules["immutabledict"].immutabledict(bound)
+    names = vars(sys.modules["pytato.target.loopy"])
+    # pytato's own class of mappings was immutabledict before it was constantdict.
+    kind = names.get("constantdict") or names.get("immutabledict") or dict
     launcher = executor.Executor(unit, context, None)
-    return kind(program=launcher, bound_arguments=bound, target=target, cl_context=context)
+    return names["BoundPyOpenCLExecutable"](
+        program=launcher, bound_arguments=kind(bound), target=target, cl_context=context
+    )
 
 
 def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 LANGUAGE = Path(__file__).parent / "language"
-NAMES = ("pytato", "arraycontext", "immutabledict")
+NAMES = ("pytato", "arraycontext")
 
 
 @pytest.fixture(autouse=True)

@@ -84,6 +84,11 @@ def transformed():
     return launched(made(graph(), arraycontext.Context(queue, value).transform_loopy_program))
 
 
+def named():
+    program = made(graph(), arraycontext.Context(queue, value).transform_loopy_program)
+    return program.program.entrypoint, launched(program)
+
+
 def context_with(options):
     return launched(
         made(graph(), arraycontext.Context(queue, 2.0, options).transform_loopy_program)

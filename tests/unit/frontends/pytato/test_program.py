@@ -50,6 +50,7 @@ def out(factor=2.0, data=1.0, scale=1.0):
         ("plain", out()),
         ("data", out(data=2.0)),
         ("transformed", out(scale=2.0)),
+        ("named", ["launched", out(scale=2.0)]),
         ("device", out()),
         ("twice", [out(2.0), out(3.0), out(2.0)]),
     ],

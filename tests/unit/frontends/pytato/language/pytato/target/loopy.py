@@ -6,7 +6,7 @@ from typing import Any
 
 import carried
 import loopy as lp
-from immutabledict import immutabledict
+from constantdict import constantdict
 
 from pytato.array import DataWrapper, Placeholder, Scaled, Sum
 
@@ -25,7 +25,7 @@ class BoundPyOpenCLProgram:
         assert allocator is None
         return BoundPyOpenCLExecutable(
             self.program.executor(context),
-            immutabledict(self.bound_arguments),
+            constantdict(self.bound_arguments),
             self.target,
             context,
         )
