@@ -92,6 +92,8 @@ class Encoder(Modes):
         self.promised = False
         # True while code of a package has the values: it may call any method of theirs.
         self.called = False
+        # By class: whether its objects count by the attributes alone. A unit has a thousand objects of thirty classes.
+        self._generators = dict[type, bool]()
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
@@ -235,6 +237,10 @@ class Encoder(Modes):
         writer = _COMPOSED.get(kind)
         if writer is not None:
             return writer(self, value)
+        if kind not in self._generators:
+            self._generators[kind] = _is_generators(kind)
+        if self._generators[kind]:
+            return self._attributes(value, kind, [])
         for special in (_reference, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
@@ -253,7 +259,18 @@ class Encoder(Modes):
         is_code = not is_known and (callable(value) or overrides(kind))
         for base in kind.__mro__ if is_code else ():
             self.reference(base)
-        texts, theirs = self._brought(kind), is_known and _package(kind) in GENERATORS
+        return self._attributes(value, kind, self._brought(kind), is_known, is_code)
+
+    def _attributes(
+        self,
+        value: Any,
+        kind: type,
+        texts: list[str],
+        is_known: bool = True,
+        is_code: bool = False,
+    ) -> str:
+        """Encode an object by its content as a builtin type, some texts of its class, and its attributes."""
+        theirs = is_known and _package(kind) in GENERATORS
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
                 encode = self.unordered if theirs and name in _UNORDERED else self.encode
@@ -336,6 +353,17 @@ def is_library(kind: type) -> bool:
     if is_known and not is_found(kind):
         refuse(kind)
     return is_known
+
+
+def _is_generators(kind: type) -> bool:
+    """Return True if a class is a generator's, whose objects count by attributes and content as a builtin type."""
+    special = kind.__name__ in _OF_GENERATORS or isinstance(kind, enum_type())
+    return (
+        _package(kind) in GENERATORS - {"islpy", "namedisl"}
+        and not (special or hasattr(kind, "__next__") or issubclass(kind, StandIn))
+        and is_plain(kind)
+        and all(map(is_library, kind.__mro__))
+    )
 
 
 def _is_packages(kind: type) -> bool:
