@@ -143,7 +143,7 @@ class InstallationMemos:
         self.roots: dict[str, files.Roots] = {}
         # `files.seen` as the text was taken.
         self.seen: dict[str, str] = {}
-        # What the distribution names as required, what it requires, and the text of that.
+        # What the distribution names as required, what it requires if it is there, and the text of that.
         self.named: dict[str, list[str]] = {}
         self.requirements: dict[str, list[str]] = {}
         self.required: dict[str, str] = {}
@@ -238,18 +238,13 @@ def is_others(name: str) -> bool:
 
 
 def leads(name: str) -> bool:
-    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised.
-
-    What the libraries of graphs require makes no unit.
-    """
+    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised."""
     state, top = _state(), name.partition(".")[0]
     if top not in state.leading:
         # A finder asks again while the owner is found, and gets this answer.
         state.leading[top] = False
         mine = owner(top).name if is_others(top) else ""
-        if top in GRAPHS:
-            state.wanted.add(mine)
-        elif mine and not _CLIENTS.isdisjoint(_requirements(mine)):
+        if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_requirements(mine))):
             state.wanted |= {mine, *requirements(mine)}.difference(HARMLESS)
         state.leading[top] = mine in state.wanted
     return state.leading[top]
@@ -395,18 +390,17 @@ def requirements(name: str) -> list[str]:
 
 
 def _requirements(name: str) -> list[str]:
-    """List the installed distributions that a distribution names as required, also by an extra; memoised."""
-    if name in _state().named:
-        return _state().named[name]
-    home, names = _home(_normal(name)), list[bytes]()
-    if home is not None:
-        path = os.path.join(home[0].directory, home[1], "METADATA")
-        with suppress(OSError), open(path, "rb") as stream:
-            names = _required(stream.read())
-    packages = dict.fromkeys([_normal(os.fsdecode(required)) for required in names])
-    present = [package for package in packages if _home(package) is not None]
-    _state().named[name] = present
-    return present
+    """List the installed distributions that a distribution names as required, also by an extra."""
+    named = _state().named
+    if name not in named:
+        home, names = _home(_normal(name)), list[bytes]()
+        if home is not None:
+            path = os.path.join(home[0].directory, home[1], "METADATA")
+            with suppress(OSError), open(path, "rb") as stream:
+                names = _required(stream.read())
+        named[name] = [*dict.fromkeys([_normal(os.fsdecode(required)) for required in names])]
+    # A program may add a directory to `sys.path` that has one of them.
+    return [package for package in named[name] if _home(package) is not None]
 
 
 def _record(name: str) -> files.Roots:

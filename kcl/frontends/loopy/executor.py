@@ -68,7 +68,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
 
 
 class Executor:
-    """The executor of a recorded unit. For a query beyond a launch it makes loopy's own executor."""
+    """The executor of a recorded unit. For another attribute than its unit and its entry point it makes loopy's own."""
 
     def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any = None) -> None:
         self._kcl_unit = unit
@@ -106,8 +106,8 @@ class Executor:
         if name == "t_unit":
             return self._kcl_unit
         record = unmade.record_of(self._kcl_unit)
-        if name == "entrypoint" and record is not None and self._kcl_entrypoint is None:
-            return _entrypoint(record, self._kcl_context)
+        if name == "entrypoint" and record is not None:
+            return self._kcl_entrypoint or _entrypoint(record, self._kcl_context)
         own = self.__dict__.get("_kcl_own")
         if own is None:
             unit = unmade.asked(self._kcl_unit, name)

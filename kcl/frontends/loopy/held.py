@@ -106,6 +106,8 @@ def _token(value: Any) -> str:
         return f"{kind.__name__}({', '.join(texts)})"
     if kind is ModuleType:
         return f"module {value.__name__}"
+    if isinstance(value, getattr(sys.modules.get("numpy"), "generic", ())):
+        return f"{kind.__name__}({value!r})"
     function = value if kind is FunctionType else None
     if function is None and not issubclass(kind, type):
         return f"{kind.__module__}.{kind.__qualname__}"
@@ -117,12 +119,14 @@ def _token(value: Any) -> str:
 
 
 class _Package:
-    """What the loaded modules of a distribution, and of what it requires, hold at one moment."""
+    """What the loaded modules of a distribution, and of what it requires, hold at one moment.
 
-    def __init__(self, distribution: str) -> None:
-        required = {distribution, *distributions.requirements(distribution)}
-        # Of what a library of graphs requires, code of others makes no unit.
-        mine = distributions.GRAPHS if distribution == LIBRARIES_OF_GRAPHS else required
+    What the libraries of graphs require beside each other makes no unit.
+    """
+
+    def __init__(self, name: str) -> None:
+        is_of_graphs = name == LIBRARIES_OF_GRAPHS
+        mine = distributions.GRAPHS if is_of_graphs else (name, *distributions.requirements(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}

@@ -140,8 +140,7 @@ def _faced_import(
         ):
             named_by(str((globals or {}).get("__name__")))
         return _import(name, globals, locals, fromlist, level)
-    # loopy's functions import loopy a hundred thousand times in a cold run.
-    if (globals.get("__package__") or "").partition(".")[0] == "loopy" or not _is_faced(globals):
+    if not _is_faced(globals):
         return _import(name, globals, locals, fromlist, level)
     from kcl.frontends.loopy import face, recorder
 
@@ -159,13 +158,15 @@ uncounted(_faced_import)
 
 def _is_faced(names: dict[str, Any]) -> bool:
     """Return True if the module with these globals gets the face."""
-    state, faced = _state(), names.get(FACED)
     top = str(names.get("__name__")).partition(".")[0]
+    # loopy's functions import loopy a hundred thousand times in a cold run.
+    if top == "loopy":
+        return False
+    state, faced = _state(), names.get(FACED)
     if faced or top in state.packages:
         return True
     # A module that was decided about is not asked again: functions import loopy thousands of times.
-    is_asked = faced is None and top != "loopy"
-    if not is_asked or not (state.faces or (state.own and not _is_off())):
+    if faced is not None or not (state.faces or (state.own and not _is_off())):
         return False
     faced = names[FACED] = _is_own(names, state.faces)
     return bool(faced)

@@ -101,7 +101,9 @@ def learn(record: Record, **facts: Any) -> None:
     record.facts.update(facts)
     proof = proofs.known(record.digest)
     if proof is not None and not record.unkept:
-        proofs.add(record.digest, proof._replace(facts={**record.facts}), _group(record))
+        proofs.add(
+            record.digest, proof._replace(facts={**proof.facts, **record.facts}), _group(record)
+        )
 
 
 def make(record: Record) -> Any:

@@ -54,7 +54,7 @@ class LoopyUnit(Unit):
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
-        # The digest of the unit as its key was made, if the unit has a part in that.
+        # The digest of the unit as its key was made; empty if the key has a record in its place.
         self._state = ""
 
     @property

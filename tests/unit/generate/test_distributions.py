@@ -163,6 +163,21 @@ class TestInstalled:
         assert found[0] == found[3]
         assert len({*found}) == 3
 
+    def test_requirement_that_is_there_later(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A requirement counts from the moment on at which a directory of the path has it."""
+        memos = distributions.InstallationMemos()
+        monkeypatch.setattr(distributions, "_state", lambda: memos)
+        thing, later = Site(tmp_path / "1"), Site(tmp_path / "2")
+        thing.install({"thing.py": MODULE})
+        (thing.root / "thing-1.0.dist-info" / "METADATA").write_text("Requires-Dist: later\n")
+        later.install({"later.py": MODULE}, name="later")
+        monkeypatch.syspath_prepend(thing.root)
+        assert not distributions.leads("thing")
+        monkeypatch.syspath_prepend(later.root)
+        assert distributions.requirements("thing") == ["later"]
+
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
     def test_module_of_another_name(
         self, name: str, project: Project, tmp_path: pathlib.Path

@@ -51,6 +51,7 @@ from kcl.generate.running import Modes
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
 # The packages whose objects remember results, and whose code stands in each key.
 GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
+_BY_ATTRIBUTES = GENERATORS - {"islpy", "namedisl"}
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
@@ -92,7 +93,7 @@ class Encoder(Modes):
         self.promised = False
         # True while code of a package has the values: it may call any method of theirs.
         self.called = False
-        # By class: whether its objects count by the attributes alone. A unit has a thousand objects of thirty classes.
+        # By class: whether its objects count by their attributes alone. A unit has many objects of few classes.
         self._generators = dict[type, bool]()
 
     def encode(self, value: Any) -> str:
@@ -240,7 +241,7 @@ class Encoder(Modes):
         if kind not in self._generators:
             self._generators[kind] = _is_generators(kind)
         if self._generators[kind]:
-            return self._attributes(value, kind, [])
+            return self._attributes(value, kind, [], theirs=True, is_code=False)
         for special in (_reference, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
@@ -259,18 +260,13 @@ class Encoder(Modes):
         is_code = not is_known and (callable(value) or overrides(kind))
         for base in kind.__mro__ if is_code else ():
             self.reference(base)
-        return self._attributes(value, kind, self._brought(kind), is_known, is_code)
+        theirs = is_known and _package(kind) in GENERATORS
+        return self._attributes(value, kind, self._brought(kind), theirs, is_code)
 
     def _attributes(
-        self,
-        value: Any,
-        kind: type,
-        texts: list[str],
-        is_known: bool = True,
-        is_code: bool = False,
+        self, value: Any, kind: type, texts: list[str], theirs: bool, is_code: bool
     ) -> str:
         """Encode an object by its content as a builtin type, some texts of its class, and its attributes."""
-        theirs = is_known and _package(kind) in GENERATORS
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
                 encode = self.unordered if theirs and name in _UNORDERED else self.encode
@@ -359,7 +355,7 @@ def _is_generators(kind: type) -> bool:
     """Return True if a class is a generator's, whose objects count by attributes and content as a builtin type."""
     special = kind.__name__ in _OF_GENERATORS or isinstance(kind, enum_type())
     return (
-        _package(kind) in GENERATORS - {"islpy", "namedisl"}
+        _package(kind) in _BY_ATTRIBUTES
         and not (special or hasattr(kind, "__next__") or issubclass(kind, StandIn))
         and is_plain(kind)
         and all(map(is_library, kind.__mro__))

@@ -186,6 +186,15 @@ class TestGenerated:
         assert first == again
         assert first.digest == again.digest
 
+    def test_unit_that_changes_after_its_key(self):
+        """Code of a unit that is no longer what its key was made of is not stored."""
+        unit = scale.function()
+        held = LoopyUnit(unit, "scale")
+        held.identity()
+        assert held.code("scale", {})[1] == ""
+        unit.default_entrypoint.options.return_dict = True
+        assert "changed" in held.code("scale", {})[1]
+
     def test_names_no_place(self):
         """Neither the source nor the invoker holds a path of the machine."""
         made = result(scale).generate("scale", {})
