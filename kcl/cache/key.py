@@ -12,6 +12,7 @@ Every text carries its length, so that no two keys share an encoding: ("ab", "c"
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -100,6 +101,8 @@ class Key:
         return f"<Key {self.digest[:12]}: {shown}>"
 
 
+# Most parts of a process's keys are the same: those of the generators, and of the device.
+@functools.lru_cache(maxsize=256)
 def _encode_part(part: Part) -> bytes:
     for text in part:
         if not isinstance(text, str):

@@ -8,6 +8,7 @@ recipe with an equal unit imports its library all the same, and each miss would 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import marshal
 import sys
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
+# The rows of many kernels have the same few texts. No reader changes a value.
+_value_of = functools.lru_cache(maxsize=256)(ast.literal_eval)
+
 
 def base_of(entry: Entry) -> OpenArguments:
     """Read the base from any row; raises an error where it is not there."""
-    return OpenArguments(*ast.literal_eval(entry.metadata["base"]))
+    return OpenArguments(*_value_of(entry.metadata["base"]))
 
 
 def is_whole(entry: Entry) -> bool:
@@ -106,7 +110,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             function=metadata["function"],
             arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
             inferred=metadata["inferred"],
-            packed=ast.literal_eval(metadata["packed"]),
+            packed=_value_of(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=metadata["shown"],
             warned=tuple([tuple(warning) for warning in metadata["warned"]]),

@@ -41,12 +41,15 @@ _HIDDEN = r"\s[-/@]"
 class BuildOptions(NamedTuple):
     """`text` as clBuildProgram takes it; `flags` in a normal order; include directories apart, as they are written.
 
+    `beside` are the options that the driver adds.
+
     Made of a program text and the driver; ends in the slot and in the build.
     """
 
     text: str
     flags: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+    beside: str = ""
 
     @property
     def part(self) -> str:
@@ -163,13 +166,15 @@ def build_options(context: cl.Context, options: Sequence[str], beside: str) -> B
     return parsed(text, beside)
 
 
+# The programs of a process have few sets of options.
+@functools.lru_cache(maxsize=64)
 def parsed(text: str, beside: str) -> BuildOptions:
     """Read the text of build options; `beside` are the driver's own options, which count in the device's identity.
 
     Raises UnknownInput for options that drivers would read in different ways.
     """
     flags, directories = _sorted(_words(text))
-    return BuildOptions(text, flags, (*directories, *_sorted(_words(beside))[1]))
+    return BuildOptions(text, flags, (*directories, *_sorted(_words(beside))[1]), beside)
 
 
 def _quoted(option: str) -> str:

@@ -253,11 +253,11 @@ class Build(Stage[BuildRequest]):
     def keeps_state(self, text: ProgramText) -> bool:
         """Return True if a program may have variables that outlive a launch, which OpenCL C 1 does not have."""
         try:
-            flags = self.options(text.options).flags
+            options = self.options(text.options)
         except UnknownInput:
             return True
         # Without a language a driver takes OpenCL C 1.
-        flags = (*flags, *self.driver.added_options().split())
+        flags = (*options.flags, *options.beside.split())
         return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod

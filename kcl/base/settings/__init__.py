@@ -176,19 +176,7 @@ def read() -> Settings:
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
-        if setting.of_file and setting.variable in os.environ:
-            faults[setting.variable] = (
-                f"{setting.variable} is not read: write {setting.key} into {settings_file()}"
-            )
-        text = (
-            _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
-        ).strip()
-        try:
-            values[setting.key] = setting.parse(text)
-        except ValueError as refused:
-            words, *instead = refused.args
-            values[setting.key] = instead[0] if instead else setting.default
-            faults[setting.variable] = f"{_named(setting.variable)}: {words}"
+        values[setting.key] = _value(setting, faults)
     values["cache_dir"], reason, stranger = _cache_dir(values["cache_dir"])
     values["progress"] = is_terminal() if values["progress"] is None else values["progress"]
     values["report"], values["report_file"] = values["report"]
@@ -199,6 +187,11 @@ def read() -> Settings:
         strict_fault=faults.get("KCL_STRICT", ""),
         rejected=(*_state().faults, *faults.values(), *([stranger] if stranger else [])),
     )
+
+
+def cache_dir() -> str | None:
+    """Return the root of kcl's files alone: a miss asks for it often."""
+    return _cache_dir(_value(SETTINGS[0], {}))[0]
 
 
 def batch() -> str:
@@ -324,6 +317,21 @@ _state = process.own(FileSettings)
 
 def _key(variable: str) -> str:
     return variable.removeprefix("KCL_").lower()
+
+
+def _value(setting: Setting, faults: dict[str, str]) -> Any:
+    """Return the value of a setting now; a text that is not understood is added to the faults."""
+    if setting.of_file and setting.variable in os.environ:
+        faults[setting.variable] = (
+            f"{setting.variable} is not read: write {setting.key} into {settings_file()}"
+        )
+    text = _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
+    try:
+        return setting.parse(text.strip())
+    except ValueError as refused:
+        words, *instead = refused.args
+        faults[setting.variable] = f"{_named(setting.variable)}: {words}"
+        return instead[0] if instead else setting.default
 
 
 def _given(variable: str) -> str:

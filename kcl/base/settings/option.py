@@ -96,7 +96,7 @@ def get_cache_dir() -> str:
 def folder(name: str) -> str:
     """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
     chosen = _state().chosen
-    root = chosen[-1].path if chosen else settings.read().cache_dir
+    root = chosen[-1].path if chosen else settings.cache_dir()
     return os.path.join(root, name) if root else settings.user_cache_dir(name)
 
 
