@@ -42,11 +42,8 @@ class Event(NamedTuple):
     saved: float = 0.0
 
 
-class Consumer(NamedTuple):
-    """The kernel that hit an entry, and the names of its parameters: another program may have stored the entry."""
-
-    kernel: str
-    parameters: tuple[str, ...]
+# The kernel that hit an entry, and the names of its parameters: another program may have stored the entry.
+Consumer = tuple[str, tuple[str, ...]]
 
 
 class MissNote(NamedTuple):
@@ -221,7 +218,7 @@ def emit(
             if digest in uses or len(uses) < _PLACES:
                 count, _last, seconds, saved = uses.get(digest, (0, 0.0, 0.0, 0.0))
                 if not count and asking is not None:
-                    state.asked[digest] = Consumer(event.kernel, tuple(asking.parameters))
+                    state.asked[digest] = event.kernel, tuple(asking.parameters)
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
             state.noted.append(

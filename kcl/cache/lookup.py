@@ -1,7 +1,7 @@
 """The look-up that every stage of the line shares. Only this module finds, waits, sets aside, publishes and emits.
 
     obtain(stage, job, lead)        one look-up of one job in the layer of its stage
-      stage.search(job)             the slots to look at: yields each, is sent its entry, returns a Look
+      stage.search(job)             the slots to look at: yields address and key of each, is sent its entry, returns a Look
       stage.load(job, look)         entries -> value; after any error the entries are set aside, and the value is made
       stage.make(job, look)         the value of a miss, with the entries to publish
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
@@ -31,33 +31,21 @@ if TYPE_CHECKING:
 Job = TypeVar("Job")
 
 
-class Slot(Protocol):
-    """The place of one entry: its key, and the address in the stores of the layer."""
-
-    @property
-    def key(self) -> Key:
-        """The key of the entry."""
-
-    @property
-    def address(self) -> str:
-        """The address of the entry."""
-
-
 class Look(NamedTuple):
     """The state of a look-up: the outcome, its reason, the entries found, and the value that was loaded or made.
 
     Made by the search of a stage; ends with the look-up, as its event.
 
-    `slots` are the places that count, with their `entries` where these exist. `key` is the key that was found, missed
-    or made, None without a key. `digest` names the look-up in its event. `spared` is the time in seconds that the
-    entries of a hit took to make. `beside` belongs to the stage.
+    `slots` are the addresses that count, each with its key; `entries` are those that exist there. `key` is the key that
+    was found, missed or made, None without a key. `digest` names the look-up in its event. `spared` is the time in
+    seconds that the entries of a hit took to make. `beside` belongs to the stage.
     """
 
     outcome: str
     reason: str = ""
     key: Key | None = None
     digest: str = ""
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[tuple[str, Key], ...] = ()
     entries: tuple[Entry, ...] = ()
     size: int = 0
     spared: float = 0.0
@@ -85,7 +73,7 @@ class Product(NamedTuple):
     look: Look | None = None
 
 
-Searching = Generator[Slot, "Answer", Look]
+Searching = Generator[tuple[str, "Key"], "Answer", Look]
 
 
 class Stage(Generic[Job]):
@@ -109,7 +97,10 @@ class Stage(Generic[Job]):
         raise NotImplementedError
 
     def search(self, job: Job) -> Searching:
-        """Yield the slots to look at; raises UnknownInput for a bypass, MissingArguments, or the user's own error."""
+        """Yield addresses to look at, with their keys.
+
+        Raises UnknownInput for a bypass, MissingArguments, or the user's own error.
+        """
         raise NotImplementedError
 
     def load(self, job: Job, look: Look) -> Look:
@@ -182,12 +173,12 @@ def find(stage: Stage[Job], job: Job) -> Look:
     off = stage.off(job)
     if off:
         return Look("bypass", f"off: {off}")
-    seen: list[tuple[Slot, Entry]] = []
+    seen: list[tuple[tuple[str, Key], Entry]] = []
     searching = stage.search(job)
     try:
         slot = next(searching)
         while True:
-            answer = stage.layer.look_up(slot.address, slot.key)
+            answer = stage.layer.look_up(*slot)
             if answer.entry is not None:
                 seen.append((slot, answer.entry))
             slot = searching.send(answer)
@@ -294,16 +285,17 @@ def _unstored(faults: list[Exception]) -> str:
 
 
 def _set_aside(
-    stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception
+    stage: Stage[Job],
+    look: Look,
+    bad: Iterable[tuple[tuple[str, Key], Entry]],
+    error: Exception,
 ) -> Look:
     """Move unusable entries into quarantine; the look-up is an error, and the value is made."""
-    for slot, entry in bad:
-        stage.layer.set_aside(slot.address, entry.pack(), error)
-        look = look._replace(key=look.key or slot.key)
+    for (address, key), entry in bad:
+        stage.layer.set_aside(address, entry.pack(), error)
+        look = look._replace(key=look.key or key)
     reason = f"{stage.refused}: {error}"
-    return look._replace(
-        outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error
-    )
+    return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None)
 
 
 def _forbidden(event: Event, key: Key | None) -> CacheMiss:

@@ -72,7 +72,7 @@ class Builder:
             flags = [flag for flag in entry.metadata["options"] if flag not in added]
             flags += [f"-I{directory}" for directory in self._order.directories]
             text = text_of(entry, tuple(flags))
-            slots = tuple(build.slots(text))
+            slots = build.slots(text)
             if lost := _lost(entry, slots[0].key.parts):
                 return Verdict(LACKS_HEADER, lost), ""
             stored = build.layer.read(slots[0].address)

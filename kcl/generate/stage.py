@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, ports
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Product, Stage
+from kcl.cache.lookup import Look, Product, Searching, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, dtype_text, made_ready
 from kcl.errors import UnknownInput
 from kcl.generate import rows
@@ -21,7 +21,7 @@ from kcl.launch import MissingArguments, unpack
 if TYPE_CHECKING:
     import numpy as np
 
-    from kcl.cache.layer import Answer, Layer
+    from kcl.cache.layer import Layer
     from kcl.generate.declarations import Evidence
     from kcl.generate.protocol import OpenArguments, Result, Unit
 
@@ -36,20 +36,6 @@ class CallValues(NamedTuple):
 
     values: dict[str, Any]
     launch: bool = False
-
-
-class RowSlot(NamedTuple):
-    """The place of a row in the generator layer.
-
-    Made by the search of the first stage; ends in its Look.
-    """
-
-    key: Key
-
-    @property
-    def address(self) -> str:
-        """The address of a row is the digest of its key."""
-        return self.key.digest
 
 
 class Generate(Stage[CallValues]):
@@ -152,8 +138,11 @@ class Generate(Stage[CallValues]):
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(call.values).items())
         return Key([Part("generator key", look.digest), *dtypes]).digest
 
-    def search(self, call: CallValues) -> Generator[RowSlot, Answer, Look]:
-        """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`."""
+    def search(self, call: CallValues) -> Searching:
+        """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`.
+
+        The address of a row is the digest of its key.
+        """
         key = self.key()
         if key is None:
             return Look("bypass", self._unknown)
@@ -162,8 +151,8 @@ class Generate(Stage[CallValues]):
             _require(self.base, call.values)
         return look._replace(digest=key.digest)
 
-    def _rows(self, key: Key, call: CallValues) -> Generator[RowSlot, Answer, Look]:
-        answer = yield RowSlot(key)
+    def _rows(self, key: Key, call: CallValues) -> Searching:
+        answer = yield key.digest, key
         entry, size = answer.entry, answer.size
         if entry is None:
             return Look(answer.outcome, answer.reason, key)
@@ -174,7 +163,7 @@ class Generate(Stage[CallValues]):
         dtypes = dtypes_of(call.values, base.packed)
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
-            answer = yield RowSlot(special)
+            answer = yield special.digest, special
             entry = answer.entry
             if entry is not None and rows.fits(entry, base, dtypes):
                 return _hit(entry, size + answer.size)
@@ -316,7 +305,7 @@ def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[s
 
 
 def _hit(entry: Entry, size: int) -> Look:
-    slots, spared = (RowSlot(entry.key),), recorded_seconds(entry)
+    slots, spared = ((entry.key.digest, entry.key),), recorded_seconds(entry)
     return Look("hit", "", entry.key, slots=slots, entries=(entry,), size=size, spared=spared)
 
 

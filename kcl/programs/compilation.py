@@ -127,7 +127,7 @@ def entries(
     """
     whole: list[tuple[str, Entry]] = []
     promises: list[Promise] = []
-    slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+    slots: list[ProgramSlot] = look.beside
     if not slots or not headers_stand(text.source, slots[0].options, slots[0].key):
         return [], ()
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
@@ -140,7 +140,7 @@ def entries(
             layer.fault("ask the driver for the binary", error)
             continue
         if complete is None:
-            promises.append(Promise(slot.address, entry))
+            promises.append((slot.address, entry))
         elif complete.parts.get("binary"):
             whole.append((slot.address, complete))
     return whole, tuple(promises)

@@ -54,21 +54,8 @@ _FEATURES = (
 _ENDS = 128 << 10
 
 
-class DamagedFile(NamedTuple):
-    """A file of the driver's own cache, with the description of its damage."""
-
-    path: str
-    reason: str
-
-
-class Promise(NamedTuple):
-    """An entry without its binary, for the address where the driver's helper is to publish it whole.
-
-    Made by the second stage on a miss; ends in the queue of the helper.
-    """
-
-    address: str
-    entry: Entry
+# An entry without its binary, behind the address where the driver's helper is to publish it whole.
+Promise = tuple[str, Entry]
 
 
 class OpenJobs(NamedTuple):
@@ -232,8 +219,8 @@ class Driver:
         """Drop what waits to be completed, and end the helper; return False if it still runs."""
         return True
 
-    def damaged(self, _folders: Iterable[str]) -> Iterator[DamagedFile]:
-        """Yield the damaged files below folders of the driver's own cache."""
+    def damaged(self, _folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the paths of damaged files below folders of the driver's own cache, each with a description."""
         return iter(())
 
     def files(self, _binary: bytes) -> dict[str, bytes]:

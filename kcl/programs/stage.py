@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -18,7 +18,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Product, Stage, obtain
+from kcl.cache.lookup import Look, Product, Searching, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 from kcl.launch import Kernels, Launcher, Play
 from kcl.programs.driver import BEING_COMPLETED, Promise, variables
@@ -34,7 +34,7 @@ from kcl.programs.program_key import (
 )
 
 if TYPE_CHECKING:
-    from kcl.cache.layer import Answer, Layer
+    from kcl.cache.layer import Layer
     from kcl.code import LaunchableCode, ProgramText
     from kcl.programs.driver import Driver
 
@@ -169,9 +169,7 @@ class BuiltProgram:
     def _promised(self) -> tuple[Promise, ...]:
         """Return the promises with the launches of the kernels."""
         launches = self.launched
-        return tuple(
-            [Promise(to, entry.described(launched=launches)) for to, entry in self.promises]
-        )
+        return tuple([(to, entry.described(launched=launches)) for to, entry in self.promises])
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -296,11 +294,9 @@ class Build(Stage[BuildRequest]):
                 self, compilation.from_source(self.context, text, source, mark, holder)
             )
 
-    def rebuilt(
-        self, wanted: BuildRequest, digest: str, slots: tuple[ProgramSlot, ...]
-    ) -> BuiltProgram:
+    def rebuilt(self, wanted: BuildRequest, digest: str, slots: list[ProgramSlot]) -> BuiltProgram:
         """Build from source, whatever the layer holds, and store the entries."""
-        made = self.make(wanted, Look("error", slots=slots))
+        made = self.make(wanted, Look("error", beside=slots))
         for address, entry in made.entries:
             self.layer.publish(address, entry)
         built: BuiltProgram = made.value
@@ -315,17 +311,17 @@ class Build(Stage[BuildRequest]):
 
     def together(self, _wanted: BuildRequest, look: Look) -> str:
         """Return the digest of the keys for all devices."""
-        return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
+        return Key([Part("program key", slot.key.digest) for slot in look.beside]).digest
 
-    def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
+    def search(self, wanted: BuildRequest) -> Searching:
         """Look for the entry of each device."""
         slots = self.slots(wanted.text)
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
-            answer = yield slot
+            answer = yield slot.address, slot.key
             is_there = answer.entry is not None
             if (is_there or answer.outcome == "miss") and self.driver.awaited(slot, is_there):
-                answer = yield slot
+                answer = yield slot.address, slot.key
                 reason = reason or "waited for the helper that completes it"
             if answer.entry is not None:
                 entries.append(answer.entry)
@@ -340,7 +336,7 @@ class Build(Stage[BuildRequest]):
         text = wanted.text
         for entry in look.entries:
             self.driver.loading(entry)
-        slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+        slots: list[ProgramSlot] = look.beside
         devices = [slot.device for slot in slots]
         built = BuiltProgram(
             self, of_binaries(self.context, devices, look.entries, text, slots[0].options)
@@ -348,7 +344,7 @@ class Build(Stage[BuildRequest]):
         # This raises for a kernel that is not there.
         built.kernels(text.kernels)
         built.is_stored = True
-        built.logs = tuple(map(_log, look.entries, look.slots))
+        built.logs = tuple(map(_log, look.entries, slots))
         for slot, entry in zip(slots, look.entries, strict=True):
             self.driver.loaded(slot, entry)
             self._dump(text, slot.address, entry)
@@ -366,10 +362,7 @@ class Build(Stage[BuildRequest]):
         entries, built.promises = compilation.entries(
             self.driver, self.layer, wanted.text, built.program, look, built.logs, **more
         )
-        for address, entry in [
-            *entries,
-            *((promise.address, promise.entry) for promise in built.promises),
-        ]:
+        for address, entry in (*entries, *built.promises):
             self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
             promises, built.promises = built.promises, ()
@@ -401,7 +394,7 @@ class Build(Stage[BuildRequest]):
             ports.at("dump").program(text.source_digest, address, entry)
 
 
-def _log(entry: Entry, slot: Any) -> str:
+def _log(entry: Entry, slot: ProgramSlot) -> str:
     """Return the log of an entry's build, with the include directories of this run."""
     log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
     for mark, directory in marks(slot.options) if log else ():
@@ -418,7 +411,8 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
         size = sum(len(entry.parts["binary"]) for entry in entries)
         # One build serves all devices; each entry records it.
         spared = max(recorded_seconds(entry) for entry in entries)
-    return Look(outcome, reason, key, "", tuple(slots), tuple(entries), size, spared)
+    places = tuple([(slot.address, slot.key) for slot in slots])
+    return Look(outcome, reason, key, "", places, tuple(entries), size, spared, beside=slots)
 
 
 class ContextBuilds(process.LockedState):

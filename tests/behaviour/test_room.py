@@ -182,10 +182,8 @@ class TestLayer:
 
     def test_an_entry_that_cannot_be_used(self, queue):
         """An entry that the stage cannot load is set aside with a warning, and the decision is made again."""
-        place = tuning.Place("squared on this device")
-        layers.layer("tuning").publish(
-            place.address, Entry(place.key, {"kernel": "squared", "worst": 1}, {})
-        )
+        address, key = tuning.place_of("squared on this device")
+        layers.layer("tuning").publish(address, Entry(key, {"kernel": "squared", "worst": 1}, {}))
         with pytest.warns(layer.CacheWarning, match="'best'"):
             number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["tuning"], asked) == (18.0, "error", [1, 2, 8])

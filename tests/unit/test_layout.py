@@ -502,9 +502,8 @@ VALUES = {
     ),
     *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
     "generate.protocol.OpenArguments",
-    *("generate.stage.CallValues", "generate.stage.RowSlot", "generate.declarations.Evidence"),
+    *("generate.stage.CallValues", "generate.declarations.Evidence"),
     *(
-        "programs.driver.Promise",
         "programs.program_key.BuildOptions",
         "programs.program_key.ProgramSlot",
         "programs.stage.BuildRequest",
@@ -519,13 +518,12 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     "the journal, and what explains a miss": {
         *(
             "base.events.Collection",
-            "base.events.Consumer",
             "base.events.MissNote",
             "cache.key.Difference",
         ),
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
-    "the tools of drivers": {"programs.driver.DamagedFile", "programs.driver.OpenJobs"},
+    "the tools of drivers": {"programs.driver.OpenJobs"},
     "stores": {"cache.stores.Stat"},
     "the user's declarations of a recipe": {
         "generate.declarations.Declarations",

@@ -24,7 +24,7 @@ from kcl.cache.lead import state_of
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, UnknownInput
-from kcl.programs.driver import Driver, Promise
+from kcl.programs.driver import Driver
 from kcl.programs.program_key import may_read
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from kcl.cache.key import Key, Part
     from kcl.drivers.pocl import client
-    from kcl.programs.driver import DamagedFile, OpenJobs, Progress
+    from kcl.programs.driver import OpenJobs, Progress, Promise
     from kcl.programs.program_key import ProgramSlot
 
 # How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.
@@ -210,7 +210,7 @@ class Pocl(Driver):
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
         _request(promises)
-        _state().unseen.update([job.address for job in promises])
+        _state().unseen.update([address for address, _job in promises])
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
@@ -297,7 +297,7 @@ class Pocl(Driver):
 
         return client.quiet(folder, seconds)
 
-    def damaged(self, folders: Iterable[str]) -> Iterator[DamagedFile]:
+    def damaged(self, folders: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Judge the files of PoCL's cache by their form."""
         from kcl.drivers.pocl import files
 
@@ -382,7 +382,7 @@ def _partial(used: list[UsedProgram]) -> list[Promise]:
             else []
         )
         if entry is not None and lacking:
-            jobs.append(Promise(program.address, _job_of(entry, program)))
+            jobs.append((program.address, _job_of(entry, program)))
             kernels.update(lacking if program.about is not None else ())
     if kernels:
         note = (

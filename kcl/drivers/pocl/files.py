@@ -28,7 +28,6 @@ from contextlib import suppress
 from kcl.base import process
 from kcl.base.settings import trust
 from kcl.drivers.pocl.poclbin import is_folder_of
-from kcl.programs.driver import DamagedFile
 
 BITCODE = "program.bc"
 # PoCL's name of the code that fits every local size.
@@ -165,15 +164,15 @@ def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
     return all(any(is_folder_of(folder, kernel) for folder in sizes) for kernel in kernels)
 
 
-def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
-    """Yield the damaged files below folders of PoCL's cache, as `kcl.foreign.files` names them; skip others' files."""
+def damaged(folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each damaged file below folders of PoCL's cache, with a description; skip others' files."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:
                 if name == BITCODE or _is_code(name):
                     path = os.path.join(place, name)
                     if reason := _fault(path):
-                        yield DamagedFile(path, reason)
+                        yield path, reason
 
 
 def library_fault(content: bytes) -> str:

@@ -236,7 +236,7 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
 
 def _ran(record: Record) -> RunRecord:
     consumers = {
-        digest: events.Consumer(kernel, tuple(parameters))
+        digest: (kernel, tuple(parameters))
         for digest, (kernel, parameters) in record["asked"].items()
     }
     return RunRecord._make(

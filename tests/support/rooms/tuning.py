@@ -20,12 +20,10 @@ def folder():
 ROW = layers.LayerRow({}, ("kcl", "tuning"), folder, lambda: [Directory(folder(), notes_use=True)])
 
 
-class Place:
-    """The place of a decision: the key of the question is its address."""
-
-    def __init__(self, question: str) -> None:
-        self.key = Key([Part("question", question)])
-        self.address = self.key.digest
+def place_of(question: str) -> tuple[str, Key]:
+    """Return the place of a decision: the key of the question, behind its digest, which is the address."""
+    key = Key([Part("question", question)])
+    return key.digest, key
 
 
 class Tune(Stage):
@@ -42,11 +40,16 @@ class Tune(Stage):
 
     def search(self, job):
         """Look at the place of the question."""
-        place = Place(job[0])
-        found = yield place
+        address, key = place_of(job[0])
+        found = yield address, key
         entries = tuple(filter(None, [found.entry]))
         return Look(
-            found.outcome, found.reason, place.key, slots=(place,), entries=entries, size=found.size
+            found.outcome,
+            found.reason,
+            key,
+            slots=((address, key),),
+            entries=entries,
+            size=found.size,
         )
 
     def load(self, _job, look):
@@ -56,6 +59,6 @@ class Tune(Stage):
     def make(self, job, look):
         """Choose the candidate that costs the least."""
         best = min(job[1], key=job[2])
-        address = look.slots[0].address if look.slots else Place(job[0]).address
-        entry = Entry(look.key or Place(job[0]).key, {"kernel": job[0], "best": best}, {})
+        address, key = place_of(job[0])
+        entry = Entry(key, {"kernel": job[0], "best": best}, {})
         return Product(best, [] if look.outcome == "bypass" else [(address, entry)])

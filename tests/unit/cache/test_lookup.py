@@ -20,12 +20,10 @@ from kcl.errors import CacheMiss, SettingError, UnknownInput
 from kcl.launch import MissingArguments
 
 
-class Place:
-    """The place of one number."""
-
-    def __init__(self, name):
-        self.key = Key([Part("number", name)])
-        self.address = self.key.digest
+def place_of(name):
+    """Return the address and the key of one number."""
+    key = Key([Part("number", name)])
+    return key.digest, key
 
 
 class Numbers(Stage):
@@ -44,14 +42,19 @@ class Numbers(Stage):
         return job
 
     def together(self, job, _look):
-        return Place(job).address
+        return place_of(job)[0]
 
     def search(self, job):
         if job == "unknown":
             raise UnknownInput("nobody knows")
         if job == "raising":
             raise LookupError("mine")
-        places, entries, outcome, reason = [Place(name) for name in job.split("+")], [], "hit", ""
+        places, entries, outcome, reason = (
+            [place_of(name) for name in job.split("+")],
+            [],
+            "hit",
+            "",
+        )
         for place in places:
             found = yield place
             if found.entry is None:
@@ -63,7 +66,7 @@ class Numbers(Stage):
         if job == "lacking":
             raise MissingArguments(["x"])
         there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
-        key = next(place.key for place in places if place.key.digest not in there)
+        key = next(key for address, key in places if address not in there)
         return Look(
             outcome, reason, key, slots=tuple(places), entries=tuple(entries), size=7, spared=5.0
         )
@@ -76,9 +79,9 @@ class Numbers(Stage):
             raise ZeroDivisionError
         time.sleep(0.05)
         self.made.append(job)
-        lacking = [place for place in look.slots if place.key.digest not in look.there]
+        lacking = [(address, key) for address, key in look.slots if address not in look.there]
         entries = [
-            (place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking
+            (address, Entry(key, {"kernel": job, "value": 2}, {})) for address, key in lacking
         ]
         return Product([2] * max(len(look.slots), 1), entries, self.promised)
 
@@ -134,9 +137,9 @@ def outcomes(seen):
 
 def put(stage, name, value):
     """Store a number."""
-    place = Place(name)
-    stage.layer.publish(place.address, Entry(place.key, {"value": value}, {}))
-    return place
+    address, key = place_of(name)
+    stage.layer.publish(address, Entry(key, {"value": value}, {}))
+    return address
 
 
 class TestObtain:
@@ -156,7 +159,7 @@ class TestObtain:
         for _ in range(2):
             got(stage, "two")
         miss, hit, again = seen
-        assert (miss.layer, miss.kernel, miss.key) == ("numbers", "two", Place("two").key.digest)
+        assert (miss.layer, miss.kernel, miss.key) == ("numbers", "two", place_of("two")[0])
         assert miss.seconds >= 0.05
         assert miss.bytes > 0
         assert miss.saved == 0.0
@@ -180,7 +183,7 @@ class TestObtain:
         """Of two slots one of which is there, the miss is counted for the other."""
         put(stage, "one", 1)
         got(stage, "one+two")
-        assert [(event.outcome, event.key) for event in seen] == [("miss", Place("two").key.digest)]
+        assert [(event.outcome, event.key) for event in seen] == [("miss", place_of("two")[0])]
 
     def test_each_slot_of_a_hit_counts(self, stage, seen):
         """Where both slots are there the look-up is one hit, which uses both entries."""
@@ -188,14 +191,14 @@ class TestObtain:
             put(stage, name, 2)
         assert got(stage, "one+two") == [2, 2]
         assert [event.outcome for event in seen] == ["hit"]
-        assert events.collected().uses.keys() == {Place(name).key.digest for name in ("one", "two")}
+        assert events.collected().uses.keys() == {place_of(name)[0] for name in ("one", "two")}
 
     @pytest.mark.faults
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_load_raises(self, stage, seen):
         """Whatever loading raises, the entry is set aside and the value is made."""
-        place = Place("two")
-        stage.layer.publish(place.address, Entry(place.key, {}, {}))  # no value
+        address, key = place_of("two")
+        stage.layer.publish(address, Entry(key, {}, {}))  # no value
         assert got(stage, "two") == [2]
         assert got(stage, "two") == [2]
         assert outcomes(seen) == ["error", "hit"]
@@ -228,7 +231,7 @@ class TestObtain:
         monkeypatch.setenv("KCL_STRICT", "hit")
         with pytest.raises(
             CacheMiss,
-            match=rf"miss: not in the cache \(key {Place('two').key.digest[:12]}\).*kcl explain",
+            match=rf"miss: not in the cache \(key {place_of('two')[0][:12]}\).*kcl explain",
         ):
             got(stage, "two")
         assert stage.made == []
@@ -335,7 +338,7 @@ class TestObtain:
         done = threading.Event()
 
         def wait():
-            Lead("other").take(stage.layer, Place("two").address)
+            Lead("other").take(stage.layer, place_of("two")[0])
             done.set()
 
         with Lead("number") as lead:

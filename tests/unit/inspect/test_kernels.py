@@ -6,7 +6,7 @@ import pytest
 
 from kcl import option
 from kcl.base import events
-from kcl.base.events import Consumer, Event
+from kcl.base.events import Event
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -152,9 +152,9 @@ class TestLooks:
         ("asked", "known"),
         [
             (None, ("axpy", (("n", "1"),))),
-            (Consumer("axpy", ("n", "m")), ("axpy", (("n", "1"),))),
-            (Consumer("other", ("n",)), ("other", None)),
-            (Consumer("program", ()), ("program", ())),
+            (("axpy", ("n", "m")), ("axpy", (("n", "1"),))),
+            (("other", ("n",)), ("other", None)),
+            (("program", ()), ("program", ())),
         ],
     )
     def test_of_run(self, asked, known):

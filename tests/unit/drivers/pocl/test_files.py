@@ -114,7 +114,7 @@ def files(cache):
 
 def names(cache):
     """Return the paths of what is found."""
-    return {found.path for found in damaged(map(str, cache.iterdir()))}
+    return {path for path, _damage in damaged(map(str, cache.iterdir()))}
 
 
 class TestDamaged:
