@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kcl.bundle import save_artifacts as save_artifacts
     from kcl.bundle import save_cache_artifacts as save_cache_artifacts
     from kcl.bundle.info import CacheInfo as CacheInfo
-    from kcl.cache.layer import CacheWarning as CacheWarning
+    from kcl.cache.faults import CacheWarning as CacheWarning
     from kcl.cache.layer import disabled as disabled
     from kcl.errors import CacheFault as CacheFault
     from kcl.errors import CacheMiss as CacheMiss
@@ -67,7 +67,8 @@ _NAMES = {
     "kcl.option": "option",
     "kcl.bundle": "artifacts load_artifacts load_cache_artifacts save_artifacts save_cache_artifacts",
     "kcl.bundle.info": "CacheInfo",
-    "kcl.cache.layer": "CacheWarning disabled",
+    "kcl.cache.faults": "CacheWarning",
+    "kcl.cache.layer": "disabled",
     "kcl.errors": "CacheFault CacheMiss DamagedEntry KclError PrepareError RecipeError SettingError UnknownInput "
     "UnusableDirectory",
     "kcl.frontends.source": "Array Image Local Sampler Scalar Source round_up",

@@ -14,7 +14,7 @@ from kcl.base.settings import trust
 from kcl.bundle import contents
 from kcl.bundle.format import LENGTH_LIMIT, MAGIC
 from kcl.bundle.info import CacheInfo
-from kcl.cache.layer import warn_once
+from kcl.cache.faults import warn_once
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault, DamagedEntry
 

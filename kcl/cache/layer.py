@@ -6,24 +6,17 @@ and the look-up is a miss.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import sqlite3
-import sys
-import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import foreign
-from kcl.base import events, ports, process, settings
-from kcl.base.settings import trust
+from kcl.base import ports, settings
 from kcl.cache import places
 from kcl.cache.entry import entry_at
-from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
@@ -38,25 +31,6 @@ _disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=froze
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _NOTES = 20  # of one layer in the report
 _KEPT = 2000  # entries of one layer in memory
-# Only kcl sets this, for the children of a process with a remote. With the underscore it is no
-# setting.
-_FOLDER = "_KCL_FOLDER"
-# The causes that are reported once for all layers.
-_FULL, _FORBIDDEN = "no space", "not permitted"
-# The packages whose code a user cannot mend: a warning names no line of theirs.
-INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})
-
-
-class CacheWarning(UserWarning):
-    """Something about the cache that the user should know, said once per cause.
-
-    Turn it into nothing, or into an error, with the filters of Python:
-
-    >>> import warnings
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", kcl.CacheWarning)
-    ...     event, outputs = doubled()(queue, x=x)
-    """
 
 
 class Answer(NamedTuple):
@@ -80,57 +54,6 @@ class Memory(dict[str, Answer]):
         # A dictionary keeps the order in which entries came. Another thread may drop one first.
         for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
             self.pop(oldest, None)
-
-
-class Ending:
-    """The end of a process that looked something up while there was a remote."""
-
-    def __init__(self) -> None:
-        settings.hand_down(_FOLDER, folder())
-
-    def at_exit(self) -> None:
-        """Leave what this process used for the next push."""
-        ports.at("remote ending").at_exit()
-
-    def in_worker(self) -> None:
-        """Do as at the end, which a worker may not reach."""
-        ports.at("remote ending").in_worker()
-
-
-class Folder:
-    """The folder of the program at the first look-up with a remote; a program may leave or remove its directory."""
-
-    def __init__(self) -> None:
-        self.path = settings.variable(_FOLDER) or _folder()
-
-
-_ending = process.own(Ending)
-_program = process.own(Folder)
-
-
-def folder() -> str:
-    """Return the folder that names the project of this process, as of its first look-up with a remote.
-
-    That is the one of its program, or the working directory where that is a tool; in a child that of its parent.
-    """
-    return _program().path
-
-
-def _folder() -> str:
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
-    parent = os.path.dirname(place)
-    bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
-    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
-    is_tool = (
-        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
-        or parent in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
-        or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
-    )
-    # The working directory may have been removed.
-    with suppress(OSError):
-        return parent if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
-    return os.sep
 
 
 class Layer:
@@ -198,8 +121,9 @@ class Layer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used[address] = None
         if self.chosen.remote:
-            # The first call makes the state whose `at_exit` serves the remote.
-            _ending()
+            from kcl.cache import remote_use
+
+            remote_use.begin()
         remembered = self.memory.get(address)
         if remembered is not None and remembered.entry is not None and remembered.entry.key == key:
             return remembered
@@ -232,6 +156,8 @@ class Layer:
         except UnusableDirectory as error:
             if store.writable:
                 raise
+            from kcl.cache.faults import site_words
+
             words = site_words(str(error))
             raise UnusableDirectory(f"a site directory is not used: {words}") from error
         except DamagedEntry as error:
@@ -305,10 +231,12 @@ class Layer:
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""
+        from kcl.cache import faults
+
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            quarantine(places.own(places.QUARANTINE), address, blob)
+            faults.quarantine(places.own(places.QUARANTINE), address, blob)
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
@@ -316,16 +244,9 @@ class Layer:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        cause = _cause(error)
-        words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
-        if isinstance(error, DamagedEntry):
-            words = (
-                f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
-            )
-        elif cause == _FULL:
-            room = f"no space or no inode is left on the file system of {self.place}"
-            words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
-        warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{self.name}: {cause}", words)
+        from kcl.cache import faults
+
+        faults.say(self.name, self.place, action, error)
 
     def _writable(self) -> list[Store]:
         return [store for store in self.stores if store.writable]
@@ -355,38 +276,6 @@ class Layer:
                     yield result
 
 
-def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
-    """Keep a damaged entry for an inspection, beside the newest others; raise nothing. Events name the damage."""
-    with suppress(OSError, CacheFault, ValueError):
-        trust.make_trusted(folder)
-        # Names sort by age.
-        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
-        publish(os.path.join(folder, name + places.DAMAGED), blob[: 64 << 20])
-    with suppress(OSError, ValueError):
-        ours = [name for name in os.listdir(folder) if name.endswith(places.DAMAGED)]
-        # Nothing is removed through a link.
-        for name in sorted(ours)[: 0 if os.path.islink(folder) else -keep]:
-            os.unlink(os.path.join(folder, name))
-
-
-def is_full(error: Exception) -> bool:
-    """Return True if a store failed for lack of space or of inodes."""
-    return _cause(error) == _FULL
-
-
-def _cause(error: Exception) -> str:
-    """Normalise an error message, without numbers, paths and speaker, so that repeats are warned about once."""
-    text, number = str(error), getattr(error, "errno", None)
-    if number == errno.EPERM:
-        return _FORBIDDEN
-    if number in (errno.EROFS, errno.EACCES) or "readonly database" in text:
-        return "not allowed"
-    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text:
-        return _FULL
-    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", text)
-    return f"{type(error).__name__}: {words}"
-
-
 @contextmanager
 def disabled(*layers: str) -> Iterator[None]:
     """Switch layers of kcl off in a block, "generator" or "binary", or both if none is named.
@@ -407,68 +296,3 @@ def disabled(*layers: str) -> Iterator[None]:
         yield
     finally:
         _disabled.reset(before)
-
-
-class WarnedCauses:
-    """The causes that kcl has warned about."""
-
-    def __init__(self) -> None:
-        self.warned: set[str] = set()
-
-    def on_change(self) -> None:
-        """Forget the causes, as the files lie in another place."""
-        self.warned.clear()
-
-
-_state = process.own(WarnedCauses)
-
-
-def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; where warnings are errors, write the line on stderr and raise nothing.
-
-    The warning names the line of the program that called kcl, or a library that kcl works for.
-    """
-    if cause in _state().warned:
-        return
-    _state().warned.add(cause)
-    events.logger().info("%s", message)
-    try:
-        warn_the_program(message, CacheWarning)
-    except CacheWarning:
-        # The stream may be closed, or None.
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"{line_of_the_program()}: CacheWarning: {message}\n")
-
-
-def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:
-    """Warn at the line of the program that called kcl, or a library that kcl works for; raises what the filters raise.
-
-    The filters see `module`, by default that of the line.
-    """
-    frame = _frame_of_the_program()
-    names = frame.f_globals
-    place = frame.f_code.co_filename, frame.f_lineno, module or str(names.get("__name__"))
-    warnings.warn_explicit(message, category, *place, names.setdefault("__warningregistry__", {}))
-
-
-def line_of_the_program() -> str:
-    """Return the name of the file, and the line, that `warn_the_program` names."""
-    frame = _frame_of_the_program()
-    return settings.place_of(frame.f_code.co_filename, frame.f_lineno)
-
-
-def _frame_of_the_program() -> Any:
-    """Return the innermost frame of the program, or of a library that kcl works for."""
-    frame = sys._getframe(1)
-    while (
-        frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER
-    ):
-        frame = frame.f_back
-    return frame
-
-
-def site_words(refused: str) -> str:
-    """Return the words on a refused directory with the cures of a site, which is no cache of this user's."""
-    named = "list its owner as site_owners in a settings file, or "
-    cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
-    return refused.replace(trust.ELSEWHERE, cure)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.base import process, settings
 from kcl.cache import places
-from kcl.cache.layer import Layer, warn_once
+from kcl.cache.layer import Layer
 from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
@@ -118,10 +118,11 @@ def _open(name: str) -> Layer:
     with state.lock:
         if name not in state.layers:
             chosen, row = settings.read(), TABLE[name]
-            for text in chosen.rejected:
-                # Each look-up raises that one.
-                if text != chosen.strict_fault:
-                    warn_once(text, text)
+            # Each look-up raises that one.
+            for text in [text for text in chosen.rejected if text != chosen.strict_fault]:
+                from kcl.cache.faults import warn_once
+
+                warn_once(text, text)
             stores = [*row.stores(), *(sites(name) if chosen.site else ())]
             state.layers[name] = Layer(name, row.owners, stores, chosen, row.keeps_read)
         return state.layers[name]

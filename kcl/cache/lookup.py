@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
-from kcl.cache.layer import is_full
 from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory
 from kcl.launch import MissingArguments
 
@@ -279,6 +278,8 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
 
 def _unstored(faults: list[Exception]) -> str:
     """Return why later runs miss again: no space, or no usable directory; empty for other faults."""
+    from kcl.cache.faults import is_full
+
     if any(map(is_full, faults)):
         return "there was no space to store it"
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")

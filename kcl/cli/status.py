@@ -14,7 +14,7 @@ from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
-from kcl.cache.layer import site_words
+from kcl.cache.faults import site_words
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.foreign import Place, contents

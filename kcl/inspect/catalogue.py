@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
 from kcl.base.text.names import of_parameters
-from kcl.cache.layer import warn_once
+from kcl.cache.faults import warn_once
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal

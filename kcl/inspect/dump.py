@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kcl import drivers
 from kcl.base import process, settings
-from kcl.cache.layer import warn_once
+from kcl.cache.faults import warn_once
 from kcl.cache.stores import safe
 from kcl.inspect.inventory import options
 

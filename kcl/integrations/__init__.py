@@ -176,7 +176,7 @@ def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
 def _refuse(row: PackageRow, error: Exception) -> None:
     """Report once that a package stays as it is; raise CacheMiss under `KCL_STRICT=hit`, which no look-up of it keeps."""
     from kcl.base import settings
-    from kcl.cache.layer import warn_once
+    from kcl.cache.faults import warn_once
     from kcl.errors import CacheMiss
 
     words = f"kcl leaves {row.package} as it is, and the program runs as without: {error}"

@@ -39,7 +39,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     """
     events.listen()
     if warning := foreign.provide_pocl():
-        from kcl.cache.layer import warn_once
+        from kcl.cache.faults import warn_once
 
         warn_once(warning, warning)
     program = package.Program

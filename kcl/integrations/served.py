@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from kcl import drivers
 from kcl.cache import layers
-from kcl.cache.layer import line_of_the_program
+from kcl.cache.faults import line_of_the_program
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import ProgramText

@@ -26,7 +26,7 @@ def note_outside() -> None:
 
 
 def _note_builds(package: Any) -> None:
-    from kcl.cache import layer, layers
+    from kcl.cache import layers
 
     original = getattr(getattr(package, "Program", None), "build", None)
     # The integrations serve it already.
@@ -36,9 +36,9 @@ def _note_builds(package: Any) -> None:
     def build(*arguments: Any, **keywords: Any) -> Any:
         is_for_kcl = str(sys._getframe(1).f_globals.get("__name__")).startswith("kcl.")
         if not is_for_kcl and not layers.binary().off(frozenset({"opencl"})):
-            words = (
-                f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
-            )
+            from kcl.cache.faults import line_of_the_program
+
+            words = f"a program of pyopencl was built outside of kcl ({line_of_the_program()})"
             layers.binary().note(f"{words}; kcl.install() caches it")
         return original(*arguments, **keywords)
 

@@ -19,7 +19,6 @@ import pyopencl as cl
 
 from kcl import foreign
 from kcl.base import settings
-from kcl.cache.layer import warn_the_program
 from kcl.programs.program_key import BuildOptions, passed
 
 if TYPE_CHECKING:
@@ -152,6 +151,8 @@ def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
     ]
     if messages:
         from pytools import strtobool
+
+        from kcl.cache.faults import warn_the_program
 
         words = _HINT
         if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):

@@ -11,7 +11,7 @@ import time
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import layers
-from kcl.cache.layer import warn_once
+from kcl.cache.faults import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
 from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.base.settings.file import toml
-from kcl.cache import layer
+from kcl.cache import remote_use
 
 _LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
 
@@ -34,7 +34,7 @@ def project() -> Project:
     """
     if chosen := settings.read().remote_name:
         return Project(chosen, "remote_name")
-    folder = layer.folder()
+    folder = remote_use.folder()
     above = [folder]
     while above[-1] != os.path.dirname(above[-1]):
         above.append(os.path.dirname(above[-1]))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
-from kcl.cache import layer, layers, notes, places
+from kcl.cache import faults, layers, notes, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo, program_path
 from kcl.drivers import devices
@@ -188,7 +188,7 @@ class ChoiceTable:
                 said(dict(zip(self.about["names"], row.sizes, strict=False)))
                 for row in rows[:first]
             )
-            layer.warn_once(
+            faults.warn_once(
                 f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
             )
         self._memo(label).write({**self.about, _LISTS[label]: [*map(_written, rows[first:])]})

@@ -23,7 +23,7 @@ import pyopencl as cl
 
 from kcl import handle
 from kcl.base import process
-from kcl.cache import layer, layers, lookup
+from kcl.cache import faults, layers, lookup
 from kcl.cache.key import Part
 from kcl.code import dtype_text
 from kcl.errors import KclError, RecipeError
@@ -244,7 +244,7 @@ class TunedKernel(SizedKernel):
                 f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
                 f"{refusal}, and so for all others; give the space a choice for these sizes, or correct the where"
             )
-        layer.warn_once(
+        faults.warn_once(
             f"no choice of {self.name} {sizes}",
             f"kernel {self.name!r} has no valid choice for {said(sizes)} among its first {_LOOKED}, so the defaults "
             f"{said(self.defaults)} run: look at the where of its space",
@@ -375,7 +375,7 @@ class TunedKernel(SizedKernel):
                 told = (
                     f"kernel {self.name!r}: {reason}; measure again with `kcl tune` and the program"
                 )
-                layer.warn_once(f"tuned {self.name}", told)
+                faults.warn_once(f"tuned {self.name}", told)
                 self._decisions = {}
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
@@ -413,7 +413,7 @@ class TunedKernel(SizedKernel):
                 state.decided.append((self.name, decision._replace(kernel=None)))
             if decision.lost:
                 told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
-                layer.warn_once(f"tuned {self.name}", told)
+                faults.warn_once(f"tuned {self.name}", told)
         return decision
 
     def _decide(

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcl.base import events, process, settings
 from kcl.base.settings import option
 from kcl.base.text.layout import counted
-from kcl.cache import layer, layers, progress
+from kcl.cache import layers, progress
+from kcl.cache.faults import warn_once
 from kcl.drivers import devices
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, described, is_stored_for, prepare_only
@@ -125,7 +126,7 @@ def _item(item: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
 def _warn(faults: list[str]) -> None:
     """Warn once that workers could not prepare kernels that this process could."""
     if faults:
-        layer.warn_once(
+        warn_once(
             "workers of kcl.prepare",
             f"{counted(len(faults), 'kernel was', 'kernels were')} prepared by this process alone, since its workers "
             f"could not: {faults[0]}. A worker imports modules and the script: a recipe must be found there, and what "

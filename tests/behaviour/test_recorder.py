@@ -307,7 +307,7 @@ def _in_itself():
 class TestFaults:
     """An exception inside the recorder never reaches the user."""
 
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.faults.CacheWarning")
     @pytest.mark.parametrize(
         "make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe]
     )

@@ -13,7 +13,7 @@ from store_contract import StoreContract
 import kcl
 from kcl import drivers, frontends
 from kcl.base import process, settings
-from kcl.cache import layer, layers
+from kcl.cache import faults, layers
 from kcl.cache.entry import Entry
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
@@ -184,7 +184,7 @@ class TestLayer:
         """An entry that the stage cannot load is set aside with a warning, and the decision is made again."""
         address, key = tuning.place_of("squared on this device")
         layers.layer("tuning").publish(address, Entry(key, {"kernel": "squared", "worst": 1}, {}))
-        with pytest.warns(layer.CacheWarning, match="'best'"):
+        with pytest.warns(faults.CacheWarning, match="'best'"):
             number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["tuning"], asked) == (18.0, "error", [1, 2, 8])
         layers.reset()

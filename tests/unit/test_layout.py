@@ -193,11 +193,11 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.attended", "base.spans", "cache.layer", "foreign")),
-        *(("integrations.programs", of) for of in ("cache.layer", "cache.layers")),
+        *(("integrations", of) for of in ("base.attended", "base.spans", "foreign")),
+        ("integrations.programs", "cache.layers"),
         *(("integrations", of) for of in ("base.settings", "errors", "frontends.loopy.imports")),
         ("frontends.loopy.imports", "cache.layers"),
-        *(("programs", of) for of in ("cache.layer", "cache.layers")),
+        ("programs", "cache.layers"),
         *(
             ("frontends.loopy.units", of)
             for of in ("cache.layers", "errors", "frontends.loopy.result")

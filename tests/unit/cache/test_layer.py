@@ -1,23 +1,18 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
-import os
-import re
 import threading
-from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 import pytest
-from harness import mounted
-from store_contract import example
 
 import kcl
 from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
+from kcl.cache.faults import CacheWarning
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import Answer, CacheWarning, Layer, Memory, quarantine, warn_once
-from kcl.cache.lead import Lead
+from kcl.cache.layer import Answer, Layer, Memory
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
@@ -34,17 +29,6 @@ def layer(*stores):
 def directories(tmp_path):
     """Two directories."""
     return [Directory(tmp_path / name) for name in ("near", "far")]
-
-
-@pytest.mark.filterwarnings("error")
-def test_warnings_are_errors(capsys, monkeypatch):
-    """Where a warning is an error its line is written on stderr, once; where nobody reads that, nothing happens."""
-    for _time in range(2):
-        warn_once("full", "no space is left")
-    said = capsys.readouterr().err
-    assert re.fullmatch(r"test_layer\.py:\d+: CacheWarning: no space is left\n", said)
-    monkeypatch.setattr("sys.stderr", None)
-    warn_once("other", "another fault")
 
 
 class TestStores:
@@ -163,28 +147,6 @@ class TestFaults:
         assert found.look_up(other.digest, other).outcome == "miss"
 
 
-class TestFullFileSystem:
-    @pytest.mark.faults
-    @pytest.mark.parametrize("inodes", [2, 3, 4, 5, 6])
-    def test_no_inodes(self, tmp_path, monkeypatch, recwarn, inodes):
-        """Where a file system has no inode left one warning says so."""
-        disk = tmp_path / "disk"
-        disk.mkdir()
-        with mounted(disk, f"size=1m,nr_inodes={inodes},mode=0700"):
-            monkeypatch.setenv("KCL_CACHE_DIR", str(disk))
-            for found in (layers.generator(), layers.binary()):
-                for number in range(3):
-                    key = Key([Part("number", str(number))])
-                    with Lead("one") as lead:
-                        lead.take(found, key.digest)
-                        found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
-        said = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
-        (full,) = [
-            one for one in said if "without writing its caches: no space or no inode is left" in one
-        ]
-        assert str(disk) in full
-
-
 class TestDisabled:
     """`kcl.disabled` switches layers off in a block."""
 
@@ -242,59 +204,3 @@ def launched(queue, factor):
     """Launch a new Kernel of `scaled`."""
     _event, (x,) = scaled(factor)(queue, x=np.ones(4, np.float32))
     return x.tolist()
-
-
-def blobs(root: Path) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(root.glob("*.damaged"))]
-
-
-class TestQuarantine:
-    def test_keeps_blob(self, tmp_path: Path) -> None:
-        """The bytes lie under a name that holds label and digest."""
-        quarantine(str(tmp_path / "q"), example(1, "device", "axpy"), b"torn")
-        (damaged,) = (tmp_path / "q").iterdir()
-        assert damaged.read_bytes() == b"torn"
-        assert example(1, "", "axpy") in damaged.name
-
-    def test_bounded(self, tmp_path: Path) -> None:
-        """Above the number to keep the oldest go."""
-        for number in range(10):
-            quarantine(str(tmp_path / "q"), example(number % 2), b"%d" % number, keep=3)
-        assert blobs(tmp_path / "q") == [b"7", b"8", b"9"]
-
-    def test_foreign_files_stay(self, tmp_path: Path) -> None:
-        """Files of other names are neither counted nor removed."""
-        (tmp_path / "q").mkdir(0o700)
-        (tmp_path / "q" / "README").write_text("mine")
-        for _ in range(3):
-            quarantine(str(tmp_path / "q"), example(1), b"torn", keep=1)
-        assert (tmp_path / "q" / "README").exists()
-        assert len(blobs(tmp_path / "q")) == 1
-
-    def test_nothing_is_raised(self, tmp_path: Path) -> None:
-        """A file in its place, a loose or missing directory, junk inside: a put does what it can and is silent."""
-        (tmp_path / "file").write_text("precious")
-        quarantine(str(tmp_path / "file"), example(1), b"torn")
-        quarantine(str(tmp_path / "nul\0"), example(1), b"torn")
-        assert (tmp_path / "file").read_text() == "precious"
-        (tmp_path / "loose").mkdir()
-        (tmp_path / "loose").chmod(0o777)
-        quarantine(str(tmp_path / "loose"), example(1), b"torn")
-        assert list((tmp_path / "loose").iterdir()) == []
-        (tmp_path / "junk").mkdir(0o700)
-        (tmp_path / "junk" / "0.damaged").mkdir()
-        quarantine(str(tmp_path / "junk"), "../" * 50 + "x", b"torn", keep=1)
-        assert len(blobs_of_files(tmp_path / "junk")) == 1
-
-    def test_link_is_not_followed_when_collecting(self, tmp_path: Path) -> None:
-        """A planted link to other files never makes them go."""
-        (tmp_path / "other").mkdir()
-        for number in range(3):
-            (tmp_path / "other" / f"{number}.damaged").write_text("precious")
-        os.symlink(tmp_path / "other", tmp_path / "q")
-        quarantine(str(tmp_path / "q"), example(1), b"torn", keep=1)
-        assert len(list((tmp_path / "other").glob("[012].damaged"))) == 3
-
-
-def blobs_of_files(root: Path) -> list[Path]:
-    return [path for path in root.glob("*.damaged") if path.is_file()]

@@ -7,8 +7,8 @@ import pytest
 import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
+from kcl.cache.faults import CacheWarning
 from kcl.cache.key import Key
-from kcl.cache.layer import CacheWarning
 from kcl.cache.stores import address
 
 KEY = Key([("source", "1")])

@@ -23,7 +23,7 @@ from project import NUMBERS, Run
 
 from kcl.base.settings import trust
 from kcl.cache import layers, lead, places
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import KeyLead, Lead
 from kcl.cache.stores import directory
 

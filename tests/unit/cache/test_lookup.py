@@ -11,8 +11,8 @@ import kcl
 from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
+from kcl.cache.faults import CacheWarning
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, find, obtain
 from kcl.cache.stores.directory import Directory
@@ -194,7 +194,7 @@ class TestObtain:
         assert events.collected().uses.keys() == {place_of(name)[0] for name in ("one", "two")}
 
     @pytest.mark.faults
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
+    @pytest.mark.filterwarnings("ignore::kcl.cache.faults.CacheWarning")
     def test_load_raises(self, stage, seen):
         """Whatever loading raises, the entry is set aside and the value is made."""
         address, key = place_of("two")

@@ -15,7 +15,7 @@ from kcl import option
 from kcl.base import process, settings
 from kcl.base.settings import file
 from kcl.cache import layers
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.cli import main
 
 

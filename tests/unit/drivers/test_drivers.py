@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kcl import drivers
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.drivers.nvidia import Nvidia
 from kcl.drivers.pocl.driver import Pocl
 from kcl.programs.driver import Driver

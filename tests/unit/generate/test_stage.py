@@ -9,7 +9,7 @@ from loopys_own import loopy as lp
 import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
 from kcl.frontends import RecipeResult

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import kcl
 from kcl import option
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.cli import main
 
 

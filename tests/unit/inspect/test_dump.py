@@ -11,7 +11,7 @@ import pytest
 
 import kcl
 from kcl.base import process
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.inspect import dump
 
 ENTRY = {"build.log", "invoker.py", "key.json", "options.txt", "rebuild.py", "source.cl"}

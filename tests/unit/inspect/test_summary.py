@@ -8,8 +8,8 @@ import kcl
 from kcl import option
 from kcl.base import events
 from kcl.cache import layers
+from kcl.cache.faults import CacheWarning
 from kcl.cache.key import Key
-from kcl.cache.layer import CacheWarning
 
 
 def rows(text):

@@ -16,7 +16,7 @@ import kcl
 from kcl import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.cache.layer import CacheWarning
+from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
@@ -273,7 +273,7 @@ with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     doubled()(cl.CommandQueue(context), x=x)
     kcl.flush(1)
-warned = [one for one in said if one.category is kcl.cache.layer.CacheWarning]
+warned = [one for one in said if one.category is kcl.cache.faults.CacheWarning]
 print(x.tolist(), "kcl.drivers.pocl.client" in sys.modules, len(warned))
 """
 

@@ -11,8 +11,6 @@ import remotes
 
 import kcl
 from kcl.base import process
-from kcl.cache import layer, layers
-from kcl.cache.key import Key, Part
 from kcl.remote import project
 
 
@@ -97,27 +95,6 @@ class TestName:
         assert project.name() == "ours"
         monkeypatch.setenv("KCL_REMOTE_NAME", "mine")
         assert project.name() == "mine"
-
-    def test_children(self, main, folder, tmp_path, monkeypatch):
-        """Children share the project from the first look-up on, whatever their program is."""
-        monkeypatch.setenv("KCL_REMOTE", folder.as_uri())
-        layers.generator().look_up("0" * 64, Key([Part("a", "b")]))
-        assert os.environ["_KCL_FOLDER"] == str(folder)
-        main.__file__ = kcl.__file__
-        monkeypatch.chdir(tmp_path)
-        process.reset()
-        assert project.name() == "here"
-
-    def test_left_directory(self, main, folder, tmp_path, monkeypatch):
-        """The working directory counts as it was at the first look-up, even if it is removed later."""
-        del main.__file__
-        (tmp_path / "gone").mkdir()
-        monkeypatch.chdir(tmp_path / "gone")
-        process.reset()
-        assert layer.folder() == str(tmp_path / "gone")
-        monkeypatch.chdir(folder)
-        (tmp_path / "gone").rmdir()
-        assert project.name() == "gone"
 
     def test_user_base(self, main, folder, tmp_path, monkeypatch):
         """Programs below the user's own base are tools, too."""

@@ -1,0 +1,144 @@
+"""The faults of a cache: each cause is said once, at the line of the program, and damaged entries are kept to be seen."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import time
+import warnings
+from contextlib import suppress
+from typing import Any
+
+from kcl.base import events, process, settings
+from kcl.base.settings import trust
+from kcl.cache import places
+from kcl.cache.stores.directory import publish
+from kcl.errors import CacheFault, DamagedEntry
+
+# The causes that are reported once for all layers.
+_FULL, _FORBIDDEN = "no space", "not permitted"
+# The packages whose code a user cannot mend: a warning names no line of theirs.
+INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})
+
+
+class CacheWarning(UserWarning):
+    """Something about the cache that the user should know, said once per cause.
+
+    Turn it into nothing, or into an error, with the filters of Python:
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", kcl.CacheWarning)
+    ...     event, outputs = doubled()(queue, x=x)
+    """
+
+
+class WarnedCauses:
+    """The causes that kcl has warned about."""
+
+    def __init__(self) -> None:
+        self.warned: set[str] = set()
+
+    def on_change(self) -> None:
+        """Forget the causes, as the files lie in another place."""
+        self.warned.clear()
+
+
+_state = process.own(WarnedCauses)
+
+
+def warn_once(cause: str, message: str) -> None:
+    """Warn about `cause` once in this process; where warnings are errors, write the line on stderr and raise nothing.
+
+    The warning names the line of the program that called kcl, or a library that kcl works for.
+    """
+    if cause in _state().warned:
+        return
+    _state().warned.add(cause)
+    events.logger().info("%s", message)
+    try:
+        warn_the_program(message, CacheWarning)
+    except CacheWarning:
+        # The stream may be closed, or None.
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"{line_of_the_program()}: CacheWarning: {message}\n")
+
+
+def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:
+    """Warn at the line of the program that called kcl, or a library that kcl works for; raises what the filters raise.
+
+    The filters see `module`, by default that of the line.
+    """
+    frame = _frame_of_the_program()
+    names = frame.f_globals
+    place = frame.f_code.co_filename, frame.f_lineno, module or str(names.get("__name__"))
+    warnings.warn_explicit(message, category, *place, names.setdefault("__warningregistry__", {}))
+
+
+def line_of_the_program() -> str:
+    """Return the name of the file, and the line, that `warn_the_program` names."""
+    frame = _frame_of_the_program()
+    return settings.place_of(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _frame_of_the_program() -> Any:
+    """Return the innermost frame of the program, or of a library that kcl works for."""
+    frame = sys._getframe(1)
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER
+    ):
+        frame = frame.f_back
+    return frame
+
+
+def say(layer: str, place: str, action: str, error: Exception) -> None:
+    """Say once what a layer with files at a place could not do, and that kcl goes on."""
+    cause = _cause(error)
+    words = f"kcl goes on without its {layer} cache here: could not {action}: {error}"
+    if isinstance(error, DamagedEntry):
+        words = f"kcl set a damaged entry of its {layer} cache aside and makes it anew: {error}"
+    elif cause == _FULL:
+        room = f"no space or no inode is left on the file system of {place}"
+        words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
+    warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{layer}: {cause}", words)
+
+
+def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
+    """Keep a damaged entry for an inspection, beside the newest others; raise nothing. Events name the damage."""
+    with suppress(OSError, CacheFault, ValueError):
+        trust.make_trusted(folder)
+        # Names sort by age.
+        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
+        publish(os.path.join(folder, name + places.DAMAGED), blob[: 64 << 20])
+    with suppress(OSError, ValueError):
+        ours = [name for name in os.listdir(folder) if name.endswith(places.DAMAGED)]
+        # Nothing is removed through a link.
+        for name in sorted(ours)[: 0 if os.path.islink(folder) else -keep]:
+            os.unlink(os.path.join(folder, name))
+
+
+def is_full(error: Exception) -> bool:
+    """Return True if a store failed for lack of space or of inodes."""
+    return _cause(error) == _FULL
+
+
+def _cause(error: Exception) -> str:
+    """Normalise an error message, without numbers, paths and speaker, so that repeats are warned about once."""
+    text, number = str(error), getattr(error, "errno", None)
+    if number == errno.EPERM:
+        return _FORBIDDEN
+    if number in (errno.EROFS, errno.EACCES) or "readonly database" in text:
+        return "not allowed"
+    if number in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text:
+        return _FULL
+    words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", text)
+    return f"{type(error).__name__}: {words}"
+
+
+def site_words(refused: str) -> str:
+    """Return the words on a refused directory with the cures of a site, which is no cache of this user's."""
+    named = "list its owner as site_owners in a settings file, or "
+    cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
+    return refused.replace(trust.ELSEWHERE, cure)
