@@ -20,10 +20,8 @@ import no code generator. Hence a thread releases the lead for code only when it
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -36,27 +34,18 @@ if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.layer import Layer
 
-LONGEST_SECONDS = 60.0
-UNKNOWN_SECONDS = 20.0
-STOPPED = ("T", "t")  # states of a process that is stopped
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-
 
 class ProcessLeads:
-    """The leads of this process by key, the threads within a launch, and the descriptors of its lock files."""
+    """The leads of this process by key, and the threads within a launch."""
 
     def __init__(self) -> None:
         self.leads: dict[str, KeyLead] = {}
         self.launching: set[int] = set()
-        self.descriptors: set[int] = set()
 
     def after_fork(self) -> None:
-        """Forget the parent's threads; close the copies of its descriptors, which would outlive the parent's locks."""
+        """Forget the parent's threads."""
         self.leads.clear()
         self.launching &= {get_ident()}
-        while self.descriptors:
-            with suppress(OSError):
-                os.close(self.descriptors.pop())
 
 
 _state = process.own(ProcessLeads)
@@ -170,6 +159,8 @@ class KeyLead:
         With `at_once` nobody is waited for. `before_waiting` is called before the wait. Raises the errors of the
         directory (`OSError`, `UnusableDirectory`).
         """
+        from kcl.cache import locks
+
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
         # Each process works alone there: locks of other nodes may answer late, or never.
@@ -177,29 +168,32 @@ class KeyLead:
             return
         has_waited = False
         while not has_waited:
-            descriptor = open_lock(self._key)
+            descriptor = locks.open_lock(self._key)
             try:
-                is_mine = is_locked(descriptor)
+                is_mine = locks.is_locked(descriptor)
                 if not is_mine and at_once:
                     return
                 if not is_mine:
                     before_waiting()
                     has_waited = True
-                    is_mine = wait(partial(is_locked, descriptor), partial(_worth, descriptor))
-                # A lock on a file that its last holder has removed leads to nothing: others lock a
-                # new file.
-                if is_mine and is_at(self._key, descriptor):
-                    sign(descriptor)
+                    is_mine = locks.wait_for_holder(descriptor)
+                # A lock on a file that its last holder has removed leads to nothing: others lock a new file.
+                if is_mine and locks.is_at(self._key, descriptor):
+                    locks.sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
                     return
             finally:
                 if descriptor >= 0:
-                    close_lock(descriptor)
+                    locks.close_lock(descriptor)
 
     def wait(self) -> bool:
         """Wait until this lead is over; if that takes too long return False, and nobody else waits for this thread."""
+        from kcl.cache import locks
+
         leads = _state().leads
-        has_gone = wait(lambda: leads.get(self._key) is not self, lambda: LONGEST_SECONDS)
+        has_gone = locks.wait(
+            lambda: leads.get(self._key) is not self, lambda: locks.LONGEST_SECONDS
+        )
         if not has_gone:
             self._leave()
         return has_gone
@@ -210,6 +204,8 @@ class KeyLead:
             return
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            from kcl.cache import locks
+
             # The file is removed while it is locked: after that its name may belong to another holder.
             with suppress(OSError):
                 os.unlink(self._key)
@@ -218,7 +214,7 @@ class KeyLead:
             with suppress(OSError):
                 process.unlock(descriptor)
             with suppress(OSError):
-                close_lock(descriptor)
+                locks.close_lock(descriptor)
         self._leave()
 
     def _leave(self) -> None:
@@ -227,73 +223,7 @@ class KeyLead:
             leads.pop(self._key, None)
 
 
-def state_of(number: str) -> str:
-    """Return the letter of a process's state; empty for a process that the system does not know."""
-    try:
-        with process.proc(f"{int(number)}/stat") as stream:
-            # The program's name, in brackets before the state, may hold brackets itself.
-            return str(stream.read().rpartition(b")")[2].split()[0], "ascii")
-    except (OSError, IndexError, ValueError):
-        return ""
-
-
 def _first(key: str) -> KeyLead | None:
     """Take the lead for all threads of this process, in one step of the interpreter; None if another thread has it."""
     mine = KeyLead(key)
     return mine if _state().leads.setdefault(key, mine) is mine else None
-
-
-def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
-    """Wait until the holder has gone; return False if it is not `worth` waiting longer, in seconds from the begin."""
-    began, pause = time.monotonic(), _FIRST_PAUSE
-    while not has_gone():
-        if time.monotonic() - began > worth():
-            return False
-        time.sleep(pause)
-        pause = min(pause * 1.3, _LONGEST_PAUSE)
-    return True
-
-
-def _worth(descriptor: int) -> float:
-    """Return the seconds that it is worth waiting for the process that holds a lock file."""
-    number, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
-    state = state_of(number) if host == os.uname().nodename else ""
-    if state in STOPPED:
-        return 0.0
-    return LONGEST_SECONDS if state else UNKNOWN_SECONDS
-
-
-def is_locked(descriptor: int, shared: bool = False) -> bool:
-    """Try to lock a file; return True if this process has the lock."""
-    try:
-        process.lock(descriptor, shared)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_at(path: str, descriptor: int) -> bool:
-    """Return True if the locked file is the one that other processes will find."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except OSError:
-        return False
-
-
-def sign(descriptor: int) -> None:
-    """Write this process and its host into a lock file."""
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
-
-
-def open_lock(path: str) -> int:
-    """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
-    descriptor = trust.opened(path, trust.LOCK)
-    _state().descriptors.add(descriptor)
-    return descriptor
-
-
-def close_lock(descriptor: int) -> None:
-    """Close a lock file."""
-    _state().descriptors.discard(descriptor)
-    os.close(descriptor)

@@ -18,7 +18,7 @@ from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.lead import close_lock
+from kcl.cache.locks import close_lock
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kcl import foreign
 from kcl.base import process, settings
 from kcl.cache.entry import Entry
-from kcl.cache.lead import STOPPED, close_lock, state_of
+from kcl.cache.locks import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host, setting_of
 from kcl.errors import CacheFault
 

@@ -16,7 +16,7 @@ from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
-from kcl.cache.lead import state_of
+from kcl.cache.locks import state_of
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.files import (
     BITCODE,

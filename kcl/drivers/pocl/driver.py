@@ -20,7 +20,6 @@ from kcl.base import process
 from kcl.base.settings import option, trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
-from kcl.cache.lead import state_of
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, UnknownInput
@@ -328,6 +327,8 @@ def _is_built(job: Entry, in_vain: bool) -> bool:
     The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
     After a wait in vain the program is enough: a slow helper would be awaited for each one.
     """
+    from kcl.cache.locks import state_of
+
     facts = job.metadata
     cache, writer = facts.get("pocl_cache"), str(facts.get("process", ""))
     is_here = cache is not None and cache == _own_cache() and os.path.isdir(cache)

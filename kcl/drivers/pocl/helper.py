@@ -21,7 +21,7 @@ from contextlib import suppress
 
 from kcl.base import process, settings, spans
 from kcl.base.settings import trust
-from kcl.cache.lead import close_lock, sign, state_of
+from kcl.cache.locks import close_lock, sign, state_of
 from kcl.drivers.pocl.client import DRIVER_PREFIXES, pyopencl_folder
 from kcl.drivers.pocl.complete import Workshop
 from kcl.drivers.pocl.files import WorkCache

@@ -27,7 +27,7 @@ from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
-from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
+from kcl.cache.locks import close_lock, is_at, is_locked, open_lock
 from kcl.cache.stores import safe
 from kcl.cache.stores.directory import Directory, publish
 from kcl.drivers.pocl import poclbin

@@ -22,7 +22,7 @@ from harness import PLATFORMS
 from project import NUMBERS, Run
 
 from kcl.base.settings import trust
-from kcl.cache import layers, lead, places
+from kcl.cache import layers, lead, locks, places
 from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import KeyLead, Lead
 from kcl.cache.stores import directory
@@ -30,7 +30,7 @@ from kcl.cache.stores import directory
 DIGEST = "a" * 64
 TAKE = """
     import json, sys, time
-    from kcl.cache import layers, lead
+    from kcl.cache import layers, locks
     from kcl.cache.lead import Lead
     one = Lead("matmul").__enter__()
     one.take(layers.binary(), "a" * 64)
@@ -129,7 +129,7 @@ class TestProcesses:
     def test_stopped(self, child, leader):
         """A stopped holder is not waited for."""
         leader.send_signal(signal.SIGSTOP)
-        wait_for(lambda: lead.state_of(str(leader.pid)) in lead.STOPPED)
+        wait_for(lambda: locks.state_of(str(leader.pid)) in locks.STOPPED)
         begun = time.monotonic()
         assert answer(started(child, TAKE)) is False
         assert time.monotonic() - begun < 15
@@ -140,7 +140,7 @@ class TestProcesses:
         path = child.cache / "kcl" / "flight" / DIGEST
         if limit == "UNKNOWN_SECONDS":
             path.write_text(f"{leader.pid} elsewhere")
-        head = f"\n    from kcl.cache import lead\n    lead.{limit} = 0.5\n"
+        head = f"\n    from kcl.cache import locks\n    locks.{limit} = 0.5\n"
         assert answer(started(child, head + TAKE)) is False
 
     def test_close_fails(self, monkeypatch):
@@ -203,7 +203,7 @@ class TestForks:
         signal.pause()
     folder = places.own(places.FLIGHT)
     held = os.open(os.path.join(folder, "a" * 64), os.O_RDWR)
-    print(json.dumps([os.listdir(folder), lead.is_locked(held)]))
+    print(json.dumps([os.listdir(folder), locks.is_locked(held)]))
     one.release()
     one.take(layers.binary(), "a" * 64)
     print(json.dumps([one._held[0]._descriptor >= 0]))
@@ -337,7 +337,7 @@ class TestThreads:
 
     def test_bounded(self, monkeypatch):
         """A thread that has waited too long goes on alone, and nobody else waits for that holder."""
-        monkeypatch.setattr(lead, "LONGEST_SECONDS", 0.3)
+        monkeypatch.setattr(locks, "LONGEST_SECONDS", 0.3)
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
             assert InThread(taken).ended() is False

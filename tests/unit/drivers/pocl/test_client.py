@@ -8,7 +8,7 @@ import signal
 
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from kcl.cache.lead import STOPPED, close_lock, sign, state_of
+from kcl.cache.locks import STOPPED, close_lock, sign, state_of
 from kcl.drivers.pocl import client
 
 

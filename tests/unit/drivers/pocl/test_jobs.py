@@ -10,7 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.lead import close_lock
+from kcl.cache.locks import close_lock
 from kcl.drivers.pocl.jobs import LONGEST_AGE, JobQueue, host, setting_of
 
 

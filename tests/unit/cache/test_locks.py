@@ -1,0 +1,38 @@
+"""kcl.cache.locks: lock files, and what the system knows of their holders. `test_lead` has the waits for them."""
+
+import os
+
+import pytest
+
+from kcl.cache import locks
+
+
+@pytest.mark.parametrize(
+    ("number", "states"), [(str(os.getpid()), "RSD"), ("4194305", ""), ("", ""), ("none", "")]
+)
+def test_state(number, states):
+    """A process that the system does not know, and what is no process, have no state."""
+    assert locks.state_of(number) in ([*states] or [""])
+
+
+def test_replaced(tmp_path):
+    """A lock on a file that was removed, or replaced, is not the one that others will find."""
+    path = str(tmp_path / "lock")
+    descriptor = locks.open_lock(path)
+    assert locks.is_locked(descriptor)
+    assert locks.is_at(path, descriptor)
+    os.unlink(path)
+    assert not locks.is_at(path, descriptor)
+    other = locks.open_lock(path)
+    assert not locks.is_at(path, descriptor)
+    for opened in (descriptor, other):
+        locks.close_lock(opened)
+
+
+def test_signed(tmp_path):
+    """A lock file says the process and the host of its last holder, and nothing of an earlier one."""
+    (tmp_path / "lock").write_text("1234567 a host with a long name, and more")
+    descriptor = locks.open_lock(str(tmp_path / "lock"))
+    locks.sign(descriptor)
+    locks.close_lock(descriptor)
+    assert (tmp_path / "lock").read_text() == f"{os.getpid()} {os.uname().nodename}"
