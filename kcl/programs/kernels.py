@@ -12,7 +12,6 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 # The words of pyopencl.
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
-_DICTIONARY = "invoker_cache"
 # The function that kcl put in the place of pyopencl's has this attribute.
 _OURS = "_kcl_late"
 # The keywords with which pyopencl asks, beside name, counts and types.
@@ -76,33 +74,10 @@ def generate_late() -> None:
     """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
     foreign.import_anyway(_MODULE)
     module = sys.modules[_MODULE]
-    generate, dictionary = getattr(module, _ASKED, None), getattr(module, _DICTIONARY, None)
+    generate = getattr(module, _ASKED, None)
     if generate is not None and not hasattr(generate, _OURS):
         # No lock: two threads may wrap the function twice, without effect.
         setattr(module, _ASKED, _late(generate))
-    if dictionary is not None and type(dictionary) is not SparedDictionary:
-        setattr(module, _DICTIONARY, SparedDictionary(dictionary))
-
-
-class SparedDictionary:
-    """pyopencl's dictionary of generated functions on disk: what damage hides is generated again."""
-
-    def __init__(self, real: Any) -> None:
-        self._real = real
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def __getitem__(self, key: object) -> Any:
-        try:
-            return self._real[key]
-        except Exception:
-            raise KeyError(key) from None
-
-    def store_if_not_present(self, *pair: object) -> None:
-        """Store a value under a key, if the dictionary can be written."""
-        with suppress(Exception):
-            self._real.store_if_not_present(*pair)
 
 
 def _late(generate: Callable[..., Any]) -> Callable[..., Any]:

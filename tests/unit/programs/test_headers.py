@@ -108,6 +108,7 @@ class TestParts:
 
         An `#import` is one; no quote, no line that is continued and no white space hides it.
         """
+        assert may_read(source)
         assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
 
 

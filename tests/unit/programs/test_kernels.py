@@ -11,7 +11,6 @@ import pyopencl as cl
 import pyopencl.array
 import pyopencl.invoker
 import pytest
-from harness import PLATFORMS
 from program_texts import ADD
 from program_texts import generated as made_text
 
@@ -215,38 +214,3 @@ class TestWarn:
             warnings.filterwarnings("error", module="pyopencl")
             with pytest.raises(cl.CompilerWarning):
                 kernels.warn(["device"], ["look here"])
-
-
-class TestDamagedDictionary:
-    """pyopencl keeps the functions that it generates for kernels in a database, and checks nothing of it."""
-
-    CALL = """
-        import numpy as np, pyopencl as cl
-        (device, *_) = [d for p in cl.get_platforms() if p.name == PLATFORM for d in p.get_devices()]
-        context = cl.Context([device])
-        queue = cl.CommandQueue(context)
-        x = np.zeros(4, np.int32)
-        held = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=x)
-        text = "kernel void add(global int *x, int a) { x[get_global_id(0)] += a; }"
-        cl.Program(context, text).build().add(queue, (4,), None, held, np.int32(3))
-        cl.enqueue_copy(queue, x, held)
-        assert x.tolist() == [3] * 4
-    """
-
-    @pytest.mark.one_platform
-    @pytest.mark.parametrize("offset", [100, 4096])
-    def test_calls(self, child, platform_name, offset):
-        """A kernel of a program under `kcl run` is called all the same; without kcl damage in a page ends the program."""
-        path = child.directory / "call.py"
-        path.write_text(f"PLATFORM = {PLATFORMS[platform_name]!r}\n" + textwrap.dedent(self.CALL))
-        assert child.python("-m", "kcl", "run", path).returncode == 0
-        (database,) = (child.cache / "pytools").glob("pdict-*-pyopencl-invoker-cache*.sqlite")
-        blob = bytearray(database.read_bytes())
-        blob[offset : offset + 64] = [255 - byte for byte in blob[offset : offset + 64]]
-        database.write_bytes(blob)
-        plain = child.python(path)
-        assert plain.returncode == 1
-        assert "DatabaseError" in plain.stderr
-        for _ in range(2):
-            done = child.python("-m", "kcl", "run", path)
-            assert done.returncode == 0, done.stderr

@@ -461,61 +461,39 @@ class TestKernels:
         for name, call in (("bare", {"global_size": 1}), ("sized", {})):
             assert two(name)(queue, sum=np.zeros(1, np.int32), n=3, **call)[1][0].tolist() == [3]
 
-    def test_refused(self):
-        """What the class refuses is refused here too."""
-        one = kcl.Source(
-            "", entry="one", arguments=[kcl.Array("x", np.float32, "(4,)")], global_size="(4,)"
-        )
-        with pytest.raises(kcl.RecipeError, match="'two': global_size is '\\(n,\\)'"):
-            one.kernel("two", global_size="(n,)")
+
+def identity(code="x[0] = 1;", entry="f", size="(4,)", arguments=None, **more):
+    """Return the identity of a Source."""
+    text = f"kernel void f(global float *x, local float *t) {{ {code} }}"
+    arguments = arguments or [x_declared(), kcl.Local("t", np.float32, "4")]
+    return SourceUnit(
+        kcl.Source(text, entry=entry, arguments=arguments, global_size=size, **more)
+    ).identity()
 
 
-class TestIdentity:
-    DECLARED = types.MappingProxyType(
-        {
-            "code": "kernel void f(global float *x, local float *t) { x[0] = 1; }",
-            "entry": "f",
-            "arguments": [
-                kcl.Array("x", np.float32, "(4,)", "inout"),
-                kcl.Local("t", np.float32, "4"),
-            ],
-            "global_size": "(4,)",
-        }
-    )
+def x_declared(dtype=np.float32, direction="inout"):
+    return kcl.Array("x", dtype, "(4,)", direction)
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"code": "kernel void f(global float *x, local float *t) { x[0] = 2; }"},
-            {"entry": "g"},
-            {"global_size": "(8,)"},
-            {"local_size": "(2,)"},
-            {"build_options": ["-DA"]},
-            {
-                "arguments": [
-                    kcl.Array("x", np.float32, "(4,)", "out"),
-                    kcl.Local("t", np.float32, "4"),
-                ]
-            },
-            {
-                "arguments": [
-                    kcl.Array("x", np.int32, "(4,)", "inout"),
-                    kcl.Local("t", np.float32, "4"),
-                ]
-            },
-            {
-                "arguments": [
-                    kcl.Array("x", np.float32, "(4,)", "inout"),
-                    kcl.Local("t", np.float32, "8"),
-                ]
-            },
-        ],
-    )
-    def test_each_difference(self, changes):
-        """Everything that is declared counts."""
-        plain = SourceUnit(kcl.Source(**self.DECLARED)).identity()
-        assert SourceUnit(kcl.Source(**self.DECLARED)).identity() == plain
-        assert SourceUnit(kcl.Source(**{**self.DECLARED, **changes})).identity() != plain
+
+def test_identity():
+    """Everything that is declared counts."""
+    local = kcl.Local("t", np.float32, "4")
+    others = [
+        identity(code="x[0] = 2;"),
+        identity(entry="g"),
+        identity(size="(8,)"),
+        identity(local_size="(2,)"),
+        identity(build_options=["-DA"]),
+        identity(arguments=[x_declared(direction="out"), local]),
+        identity(arguments=[x_declared(np.int32), local]),
+        identity(arguments=[x_declared(), kcl.Local("t", np.float32, "8")]),
+        identity(arguments=[kcl.Image("x")]),
+        identity(arguments=[kcl.Image("x", "image3d_t")]),
+        identity(arguments=[kcl.Image("x", direction="out")]),
+        identity(arguments=[kcl.Sampler("x")]),
+    ]
+    assert identity() == identity()
+    assert len({identity(), *others}) == len(others) + 1
 
 
 class TestFiles:
@@ -536,19 +514,20 @@ class TestFiles:
         assert client.idle(option.folder("kcl"), 60)
         return x.tolist()
 
-    def test_include_directories(self, queue, tmp_path):
-        """A header is found in the include directories, and a changed one is seen by the next Kernel."""
-        parameters = self.write(tmp_path)
+    @pytest.mark.parametrize("kind", [str, pathlib.Path])
+    def test_changed(self, queue, tmp_path, kind):
+        """A header is found in the include directories; the next Kernel sees a change of it, and one of the file."""
+        self.write(tmp_path)
+        parameters = {"path": kind(tmp_path / "f.cl"), "directories": (kind(tmp_path / "inc"),)}
         assert self.computed(queue, **parameters) == [1] * 4
         self.write(tmp_path, amount=2)
         assert self.computed(queue, **parameters) == [2] * 4
-
-    def test_path_objects(self, queue, tmp_path):
-        """Paths may be pathlib's."""
-        self.write(tmp_path)
-        assert (
-            self.computed(queue, path=tmp_path / "f.cl", directories=(tmp_path / "inc",)) == [1] * 4
-        )
+        (tmp_path / "f.cl").write_text(self.CODE.replace("+=", "-="))
+        layers.reset()
+        seen = []
+        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
+        assert self.computed(queue, **parameters) == [-2] * 4
+        assert seen[0] == ("generator", "miss", "not in the cache")
 
     def test_missing_file(self, queue, tmp_path):
         """A file that is not there is the recipe's own FileNotFoundError, and is not remembered."""
@@ -557,17 +536,6 @@ class TestFiles:
             self.computed(queue, path=str(path))
         self.write(tmp_path)
         assert self.computed(queue, path=str(path), directories=(str(tmp_path / "inc"),)) == [1] * 4
-
-    def test_changed_file_is_a_miss_that_says_so(self, queue, tmp_path):
-        """The text of the file is the key."""
-        parameters = self.write(tmp_path)
-        self.computed(queue, **parameters)
-        (tmp_path / "f.cl").write_text(self.CODE.replace("+=", "-="))
-        layers.reset()
-        seen = []
-        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
-        assert self.computed(queue, **parameters) == [-1] * 4
-        assert seen[0] == ("generator", "miss", "not in the cache")
 
 
 WITHOUT_LOOPY = """
