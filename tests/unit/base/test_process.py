@@ -218,18 +218,25 @@ shared = process.shared(ending("shared"))
 
 class TestExit:
     def test_order(self, child):
-        """At exit states come once, the last one first, between the functions that others registered with `atexit`."""
+        """At exit states come once, the last one first, between the functions that others registered with `atexit`.
+
+        A state that fails keeps no other from its turn, and one that was dropped has none.
+        """
         done = child.run(
             EXITS
             + """
+four()
+process.reset()
 one()
 atexit.register(print, "another's", flush=True)
-two(), shared(), three(), two(), one()
+class Failing:
+    def at_exit(self):
+        raise ValueError("cannot")
+two(), shared(), process.own(Failing)(), three(), two(), one()
 """
         )
-        assert done.stdout.split("\n")[:-1] == ["three", "shared", "two", "another's", "one"], (
-            done.stderr
-        )
+        assert done.stdout.splitlines() == ["three", "shared", "two", "another's", "one"]
+        assert "cannot" in done.stderr
 
     @forks
     def test_forked_child(self, child):
@@ -249,25 +256,6 @@ print("parent", flush=True)
         assert done.stdout.split() == ["child", "four", "two", "parent", "shared", "two", "one"], (
             done.stderr
         )
-
-    def test_dropped(self, child):
-        """A state that was dropped does nothing at exit."""
-        done = child.run(EXITS + "one(), two()\nprocess.reset()\ntwo()")
-        assert done.stdout.split() == ["two"], done.stderr
-
-    def test_failing(self, child):
-        """A state that fails at exit keeps no other from its turn."""
-        done = child.run(
-            EXITS
-            + """
-class Failing:
-    def at_exit(self):
-        raise ValueError("cannot")
-one(), process.own(Failing)(), two()
-"""
-        )
-        assert done.stdout.split() == ["two", "one"]
-        assert "cannot" in done.stderr
 
 
 # What stays in a process whose states are dropped.
@@ -330,13 +318,16 @@ class TestPackage:
         }
         assert found == {"frontends", "frontends.loopy.imports"}
 
-    def test_one_fork_list(self):
-        """One module has functions called at a fork, once."""
-        assert calling("os.register_at_fork") == ["base.process"]
-
-    def test_one_exit_list(self):
-        """One module registers functions that are called at exit, at one place."""
-        assert calling("atexit.register") == ["base.process"]
+    def test_one_list(self):
+        """One module has functions called at a fork, and at exit, at one place each; it alone asks the system for locks."""
+        assert calling("os.register_at_fork") == calling("atexit.register") == ["base.process"]
+        texts = {
+            name
+            for name, tree in modules()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and str(node.value).startswith("/proc")
+        }
+        assert texts == house.importing("fcntl") == {"base.process"}
 
     def test_states(self):
         """No module has a container to be filled, or a lock, of its own."""
@@ -374,13 +365,3 @@ class TestSystem:
         with pytest.raises(OSError):
             process.proc("self/stat")
         assert process.began() == process.STARTED
-
-    def test_one_probe(self):
-        """Locks of files and files in `/proc` are asked for in one module."""
-        found = {
-            name
-            for path, name in house.modules()
-            for node in ast.walk(house.parsed(path))
-            if isinstance(node, ast.Constant) and str(node.value).startswith("/proc")
-        }
-        assert found == house.importing("fcntl") == {"base.process"}

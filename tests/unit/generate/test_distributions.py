@@ -86,29 +86,20 @@ class TestOwn:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def test_checkout_and_installed(self, tmp_path: pathlib.Path) -> None:
-        """An installed kcl has the text of its checkout."""
+    def test_places(self, tmp_path: pathlib.Path) -> None:
+        """An installed kcl has the text of its checkout; with a file that cannot be read it has one of its own."""
         shutil.copytree(
             ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
         )
-        assert self.own(tmp_path) == distributions.counted(distributions.KCL)
-        version, digest = distributions.counted(distributions.KCL).split()
-        assert version == "0.1.0"
-        assert len(digest) == 64
-
-    def test_unreadable(self, tmp_path: pathlib.Path) -> None:
-        """With a file that cannot be read, kcl counts as no other process does: nothing hits, and nothing is raised."""
-        shutil.copytree(
-            ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        assert self.own(tmp_path) == distributions.counted(distributions.KCL)
+        checkout = distributions.counted(distributions.KCL)
+        assert self.own(tmp_path) == checkout
+        version, digest = checkout.split()
+        assert (version, len(digest)) == ("0.1.0", 64)
         unread = tmp_path / "kcl" / "cli" / "run.py"
         unread.unlink()
         unread.symlink_to("nothing")
-        assert (
-            len({self.own(tmp_path), self.own(tmp_path), distributions.counted(distributions.KCL)})
-            == 3
-        )
+        # Nothing hits, and nothing is raised.
+        assert len({self.own(tmp_path), self.own(tmp_path), checkout}) == 3
 
 
 class TestInstalled:
@@ -124,27 +115,25 @@ class TestInstalled:
         assert len(digest) == 64
         assert part(parts, "held by thing") is not None
 
-    @pytest.mark.parametrize(
-        ("change", "counts"),
-        [
-            ({"version": "1.1"}, True),
-            ({"files": {"thing/__init__.py": MODULE, "thing/deep.py": "# new"}}, True),
-            ({"extra": "thing/__pycache__/__init__.cpython-311.pyc,,"}, False),
-            ({"extra": "thing-1.0.dist-info/REQUESTED,sha256=x,0"}, False),
-            ({"extra": "thing-1.0.dist-info/direct_url.json,sha256=x,9"}, False),
-            ({"extra": "../../../bin/thing,sha256=x,9"}, False),
-        ],
-    )
-    def test_what_counts(
-        self, change: dict[str, Any], counts: bool, project: Project, tmp_path: pathlib.Path
-    ) -> None:
+    def test_what_counts(self, project: Project, tmp_path: pathlib.Path) -> None:
         """The version and the content of each file count; how it was installed does not."""
-        keys = []
-        for more in {}, change:
-            site = Site(tmp_path / str(len(more)))
-            site.install(**{"files": {"thing/__init__.py": MODULE, "thing/deep.py": ""}, **more})
-            keys.append(site.content(project))
-        assert (keys[0] != keys[1]) is counts
+        files = {"thing/__init__.py": MODULE, "thing/deep.py": ""}
+
+        def content(**change: Any) -> list[list[str]]:
+            site = Site(tmp_path / str(len(list(tmp_path.iterdir()))))
+            site.install(**{"files": files, **change})
+            return site.content(project)
+
+        plain = content()
+        assert content(version="1.1") != plain
+        assert content(files={**files, "thing/deep.py": "# new"}) != plain
+        beside = (
+            "thing/__pycache__/__init__.cpython-311.pyc,,",
+            "thing-1.0.dist-info/REQUESTED,sha256=x,0",
+            "thing-1.0.dist-info/direct_url.json,sha256=x,9",
+            "../../../bin/thing,sha256=x,9",
+        )
+        assert content(extra="\n".join(beside)) == plain
 
     def test_requirements(self, project: Project, tmp_path: pathlib.Path) -> None:
         """What a distribution requires, and what that requires, counts: a function may import it as it runs."""
