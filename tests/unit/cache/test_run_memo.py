@@ -22,16 +22,12 @@ def paths():
 
 
 def test_next_run():
-    """What was left is read by a run with the same key, and by no other."""
+    """What was left is read by a run with the same key, and by no other; a question leaves no trace."""
+    assert RunMemo("notes", KEY).read() == {}
+    assert paths() == []
     RunMemo("notes", KEY).write({"order": ["a", "b"]})
     assert RunMemo("notes", KEY).read() == {"order": ["a", "b"]}
     assert RunMemo("notes", Key([("driver", "b.py")])).read() == {}
-
-
-def test_nothing_left():
-    """The first run finds nothing and leaves no trace of its question."""
-    assert RunMemo("notes", KEY).read() == {}
-    assert paths() == []
 
 
 def test_damaged():

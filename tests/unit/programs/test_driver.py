@@ -54,13 +54,6 @@ def test_needs_nothing():
 TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
 
 
-def described(context):
-    """Return the entry of the text on a context."""
-    driver = drivers.of(context)
-    (slot,) = Build(context, driver).slots(TEXT)
-    return slot, driver.entry(TEXT, slot, "a log", 0.5)
-
-
 def test_log_names_no_directory(context, tmp_path):
     """The log names no place of an include directory; a later run reads its own there."""
     text = TEXT._replace(options=(f"-I{tmp_path}",))
@@ -152,11 +145,6 @@ class TestLibrary:
 
 
 class TestFeatures:
-    def test_stable(self):
-        """The instruction sets are sorted and free of what changes from boot to boot."""
-        features = devices.cpu_features().split()
-        assert features == sorted(set(features))
-
     def test_another_processor(self, tmp_path, monkeypatch):
         """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
         monkeypatch.setattr(process, "PROC", str(tmp_path))

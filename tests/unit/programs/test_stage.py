@@ -136,6 +136,7 @@ class TestBuilt:
         assert address.partition("/")[2].startswith("add-")
         blob = store.get(address)
         entry = Entry.unpack(blob, key(context, made))
+        assert dict(entry.key.parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
         assert entry.parts["source.cl"].decode() == ADD
         assert entry.parts["binary"]
         assert entry.metadata["options"] == list(made.options)
@@ -202,13 +203,6 @@ class TestBuilt:
             assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert seen == ["error", "hit"]
-
-    def test_source_digest(self, context):
-        """The source is a part by its digest."""
-        assert (
-            dict(key(context, generated()).parts)["source"]
-            == hashlib.sha256(ADD.encode()).hexdigest()
-        )
 
 
 class TestInspect:
