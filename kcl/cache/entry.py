@@ -87,11 +87,11 @@ class Entry:
     def unpack(cls, blob: bytes, expected: Key | None = None) -> Entry:
         """Return the entry of these bytes; raise `DamagedEntry` for other bytes, or for another key.
 
-        The header is parsed only when both digests fit, so damage never reaches the parser.
+        The header is parsed only when the digest over all fits, so damage never reaches the parser.
         """
         end = header_end(blob, len(blob))
         header = blob[FIXED_SIZE:end]
-        _check_header_digest(blob, header)
+        # This one covers the header's digest, and what that is of.
         total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
         # A view, since a slice would copy the binaries.
         total.update(memoryview(blob)[FIXED_SIZE:])

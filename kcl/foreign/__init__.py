@@ -81,12 +81,14 @@ class Observations:
     """What this process has seen of its environment.
 
     `first` is that at kcl's first use of a switch: a layer was used, hence a driver was loaded. `code` has the
-    variables that change code, as drivers have read them by now; see `code_variables`.
+    variables that change code, as drivers have read them by now; see `code_variables`. `there` has the directories of
+    caches that were seen, by the cache and the variables that decide.
     """
 
     def __init__(self) -> None:
         self.first: dict[str, str] = {}
         self.code: dict[str, str] = {}
+        self.there: dict[tuple[str | None, ...], str] = {}
 
     def on_change(self) -> None:
         # Layers then read their switches again.
@@ -119,14 +121,23 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
 def directory_in_use(name: str) -> str:
     """Return the directory of a cache whose driver reads the variables once, and then makes the directory.
 
-    That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
+    That is the directory of the current environment, or, after a change that came too late, an earlier existing one. A
+    directory that was there is not looked for again: a driver that has made it uses it.
     """
+    decided, there = (name, *map(os.environ.get, _DECIDING[name])), _observations().there
+    if decided in there:
+        return there[decided]
     here = place(name).path
     if os.path.isdir(here):
+        there[decided] = here
         return here
     start, first, _now = environments()
     earlier = (place_in(ROWS[name], environment).path for environment in (first, start))
     return next(filter(os.path.isdir, earlier), here)
+
+
+# The variables that decide the place of each cache.
+_DECIDING = {name: row.variables for name, row in ROWS.items()}
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
