@@ -154,8 +154,8 @@ def _checked(declaration: Sizes) -> Sizes:
             tree = expressions.parsed(name, "the size", text)
             used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
             used -= FUNCTIONS.keys()
-            names = expressions.Names(tuple(sorted(used)), (), (), ())
-            expressions.check(name, "the size", text, names)
+            kinds = dict.fromkeys(sorted(used), expressions.VALUE)
+            expressions.check(name, "the size", text, kinds)
         except RecipeError as error:
             # The check is that of a Source's shapes, and so are its words.
             raise TypeError(str(error).replace("kcl.Source", "size")) from None

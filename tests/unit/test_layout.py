@@ -533,7 +533,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         f"frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
     },
     "the reading of sizes, and the words of refused calls": {
-        *("frontends.source.expressions.Names", "launch.refusals.FailedCall"),
+        "launch.refusals.FailedCall",
     },
     "the recording of a hot call": {
         *("launch.write.Form", "launch.write.Script"),

@@ -356,11 +356,12 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:
     """Refuse all but arithmetic over numbers, declared arrays and images, and `tuples`."""
-    values = tuple(
-        argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar))
-    )
-    images = tuple(argument.name for argument in source.arguments if isinstance(argument, Image))
-    declared = tuple(argument.name for argument in source.arguments)
-    expressions.check(
-        source.entry, what, text, expressions.Names(values, images, tuples, (*declared, *LAUNCH))
-    )
+    kinds = {argument.name: _kind(argument) for argument in source.arguments}
+    kinds |= dict.fromkeys(LAUNCH, "") | dict.fromkeys(tuples, expressions.TUPLE)
+    expressions.check(source.entry, what, text, kinds)
+
+
+def _kind(argument: Declaration) -> str:
+    if isinstance(argument, (Array, Scalar)):
+        return expressions.VALUE
+    return expressions.IMAGE if isinstance(argument, Image) else ""

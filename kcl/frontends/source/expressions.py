@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kcl.errors import RecipeError, meant
 
@@ -29,16 +29,9 @@ _ALLOWED = (
 )
 
 
-class Names(NamedTuple):
-    """The names that an expression may use: of numbers and arrays, of images, and of tuples, the sizes of the launch.
-
-    `others` have a meaning elsewhere, but not in this expression.
-    """
-
-    values: tuple[str, ...]
-    images: tuple[str, ...]
-    tuples: tuple[str, ...]
-    others: tuple[str, ...]
+# What an expression may use a name for: a number or an array, an image, or a tuple, which sizes of the launch are. An
+# empty kind is that of a name with a meaning elsewhere.
+VALUE, IMAGE, TUPLE = "value", "image", "tuple"
 
 
 def error(entry: str, words: str) -> RecipeError:
@@ -74,32 +67,30 @@ def _part(entry: str, what: str, size: Any) -> str:
     return str(number)
 
 
-def check(entry: str, what: str, text: str, names: Names) -> None:
-    """Accept arithmetic over declared names; raise RecipeError for any other expression."""
+def check(entry: str, what: str, text: str, kinds: Mapping[str, str]) -> None:
+    """Accept arithmetic over names of these kinds; raise RecipeError for any other expression."""
     nodes = list(ast.walk(parsed(entry, what, text)))
+    images = [name for name, kind in kinds.items() if kind == IMAGE]
+    usable = [name for name, kind in kinds.items() if kind in (VALUE, TUPLE)]
+    with_shapes = [name for name, kind in kinds.items() if kind in (VALUE, IMAGE)]
     # A name before a bracket or a full stop is no value: other names may stand there.
     heads: dict[ast.AST, Sequence[str]] = {
         node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)
     }
-    heads |= {
-        node.value: [*names.values, *names.images]
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-    }
-    usable = [*names.values, *names.tuples]
-    if not all(_is_allowed(node, heads.get(node, usable), names.images) for node in nodes):
-        words = ", ".join([*usable, *(f"{name}.width" for name in names.images)])
+    heads |= {node.value: with_shapes for node in nodes if isinstance(node, ast.Attribute)}
+    if not all(_is_allowed(node, heads.get(node, usable), images) for node in nodes):
+        words = ", ".join([*usable, *(f"{name}.width" for name in images)])
         cure = f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
-        raise error(entry, f"{what} is {text!r}{_undeclared(nodes, names)}; {cure}")
+        raise error(entry, f"{what} is {text!r}{_undeclared(nodes, kinds)}; {cure}")
 
 
-def _undeclared(nodes: list[ast.AST], names: Names) -> str:
+def _undeclared(nodes: list[ast.AST], kinds: Mapping[str, str]) -> str:
     """Describe the name that is not declared, and a similar one that is; empty where all names are declared."""
-    usable = [*names.values, *names.images, *names.tuples]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     used = [node.id for node in nodes if isinstance(node, ast.Name) and node not in called]
     for name in used:
-        if name not in (*usable, *names.others, *_FUNCTIONS):
+        if name not in (*kinds, *_FUNCTIONS):
+            usable = [other for other, kind in kinds.items() if kind]
             cure = meant(name, usable) or f": list kcl.Scalar({name!r}, ...) among the arguments"
             return f", and {name!r} is not declared{cure}"
     return ""
