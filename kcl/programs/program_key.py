@@ -26,8 +26,9 @@ _KERNEL = re.compile(
     re.DOTALL,
 )
 _HEADER = "header "
-# The preprocessor reads other files only through one of these words, or through a word that a continued line cuts.
-_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "%:", "??=", "??/", 'R"')
+# The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
+# cuts. `##`, also as a digraph or trigraph, puts a word together.
+_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
 _CONTINUED = r"\\[ \t\f\v]*[\r\n]"
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")

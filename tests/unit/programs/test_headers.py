@@ -235,7 +235,11 @@ class TestUnknown:
             '#define HAS __has_include\n#if HAS("a.h")\n#endif\n',
             '#define C(a, b) a##b\n#if C(__has_, include)("a.h")\n#endif\n',
             '#define C(a, b) a##b\n#if C(_, _has_include)("a.h")\n#endif\n',
-            "#define C(a, b) a##b\nconstant char now[] = C(__TI, ME__);",
+            *(
+                f"#define C(a, b) a##b\nconstant char now[] = C({pieces});"
+                for pieces in ("__TI, ME__", "__T, IME__", "_, _TIME__")
+            ),
+            "%:define C(a, b) a%:%:b\nconstant char now[] = C(__T, IME__);",
             '%:include "a.h"\n',
             '??=include "a.h"\n',
             '#inc??/\nlude "a.h"\n',
