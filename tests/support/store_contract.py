@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import threading
 from pathlib import Path
 
@@ -130,3 +132,15 @@ class PersistentContract(StoreContract):
         assert one.get(example(1)) == b"another"
         other.delete(example(1))
         assert one.get(example(1)) is None
+
+    def test_modes(self, tmp_path: Path) -> None:
+        """Files are made with mode 0600 and every directory with mode 0700, whatever the umask."""
+        previous = os.umask(0)
+        try:
+            self.make(tmp_path / "made").put(example(1, "device", "axpy"), b"blob")
+        finally:
+            os.umask(previous)
+        places = [tmp_path / "made", *(tmp_path / "made").rglob("*")]
+        assert any(place.is_file() for place in places)
+        for place in places:
+            assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600)

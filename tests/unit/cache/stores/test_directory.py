@@ -73,21 +73,6 @@ class TestFiles:
         assert path.read_bytes() == b"blob"
         assert files(store) == [PLACE]
 
-    def test_modes(self, tmp_path: Path) -> None:
-        """Files have mode 0600 and every directory that is made 0700, whatever the umask."""
-        previous = os.umask(0)
-        try:
-            Directory(tmp_path / "a" / "b").put(PLACE, b"blob")
-        finally:
-            os.umask(previous)
-        modes = {
-            stat.S_IMODE(each.stat().st_mode)
-            for each in (tmp_path / "a").rglob("*")
-            if each.is_dir()
-        }
-        assert modes == {0o700} == {stat.S_IMODE((tmp_path / "a").stat().st_mode)}
-        assert stat.S_IMODE((tmp_path / "a" / "b" / PLACE).stat().st_mode) == 0o600
-
     def test_relative_root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A relative root stays where it was when the working directory changes."""
         monkeypatch.chdir(tmp_path)

@@ -263,18 +263,6 @@ class TestDamage:
 
 
 class TestFile:
-    def test_modes(self, tmp_path: Path) -> None:
-        """The file is made with mode 0600 in directories of mode 0700, whatever the umask."""
-        previous = os.umask(0)
-        try:
-            store = Rows(tmp_path / "a" / "pytools")
-            store.put(example(1), b"blob")
-        finally:
-            os.umask(previous)
-        assert stat.S_IMODE(os.stat(store.location).st_mode) == 0o600
-        for directory in (tmp_path / "a", tmp_path / "a" / "pytools"):
-            assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-
     def test_deleted_while_open(self, rows: Rows) -> None:
         """A file deleted under an open store is gone for it too, and made anew by the next put."""
         assert rows.get(example(1)) == b"1"
