@@ -38,11 +38,13 @@ TAKE = """
 """
 HOLD = TAKE + "    sys.stdin.readline()\n    one.release()\n"
 
-# On a busy machine the helper that completes PoCL's entries is slower than a process waits for it.
+# On a busy machine the helper that completes PoCL's entries is slower than a process waits for it, and than a build is
+# worth; and a process may end before others ask.
 PATIENT = """
 import sys, driver
 from kcl.drivers.pocl import driver as patient
-patient._PATIENCE = 120.0
+patient._PATIENCE, patient.recorded_seconds = 120.0, lambda entry: 600.0
+patient._is_built = lambda job, in_vain: False
 driver.main(*sys.argv[1:])
 """
 
