@@ -97,7 +97,6 @@ TOOLS = {
     "present": "kcl.inspect.explain.present",
     "remote": "kcl.remote.ask",
     "remote ending": "kcl.remote.ending",
-    "remote notes": "kcl.remote.notes",
     "report": "kcl.inspect",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

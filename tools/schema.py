@@ -165,15 +165,12 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field(
                     "address", "string", "where it is, without a password; empty without a remote"
                 ),
-                Field("packs", "integer", "how many packs came, of those that are remembered"),
-                Field("entries", "integer", "how many entries these have"),
-                Field("bytes", "integer", "their size as they travelled"),
-                Field("seconds", "number", "how long that took, failures included"),
                 Field(
-                    "refused",
-                    "list of string",
-                    "the drivers whose pack did not come or go for a fault, and why",
+                    "entries", "integer", "how many entries the packs of the last project brought"
                 ),
+                Field("bytes", "integer", "their size as they travelled"),
+                Field("seconds", "number", "how long that took"),
+                Field("refused", "list of string", "why its packs did not come or go, if so"),
                 Field("words", "list of string", "the same as sentences"),
             ),
             tuning=(

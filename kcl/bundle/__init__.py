@@ -32,7 +32,7 @@ def save_artifacts() -> tuple[bytes, CacheInfo]:
     """
     info = CacheInfo()
     try:
-        return contents.pack(contents.used(info), info), info
+        return _packed(contents.used(info), info), info
     except Exception as error:
         _say("a bundle could not be saved", error, "the run goes on")
         return b"", CacheInfo()
@@ -112,14 +112,11 @@ def _leaves_alone(file: str) -> Iterator[None]:
         )
 
 
-def load(blob: bytes, usable: bool = False, into: str = "") -> CacheInfo:
-    """Store the entries of a bundle, all or the `usable` ones, in the cache or `into` a site directory.
-
-    The report has the faults.
-    """
+def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") -> CacheInfo:
+    """Store the entries of a bundle as `contents.store` does; the report has the faults."""
     info = CacheInfo(len(blob))
     try:
-        contents.store(blob, info, usable, into)
+        contents.store(blob, info, usable, into, signer)
     except Exception as error:
         info.refused.append(("bundle", str(error)))
     return info
@@ -131,19 +128,18 @@ def _extend(file: str) -> None:
     # A file that is missing or damaged is written anew.
     with suppress(FileNotFoundError, DamagedEntry):
         before = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
-    used = contents.used(CacheInfo())
-    new = {
-        place: better
-        for place in used
-        if (better := contents.improved(before.get(place), used[place]))
-    }
-    if new:
+    if new := contents.improvements(before, contents.used(CacheInfo())):
         write(file, before | new, CacheInfo())
 
 
 def write(file: str, entries: contents.Contents, info: CacheInfo) -> None:
     """Write a bundle to a file, whole or not at all; raises OSError, and CacheFault above the limits."""
-    publish(os.path.abspath(file), contents.pack(entries, info), 0o644)  # less the umask
+    publish(os.path.abspath(file), _packed(entries, info), 0o644)  # less the umask
+
+
+def _packed(entries: contents.Contents, info: CacheInfo) -> bytes:
+    """Return the bundle of entries in the order of their places, so that equal contents are equal bytes."""
+    return contents.pack(dict(sorted(entries.items())), info)
 
 
 def content(path: str | os.PathLike[str], trusted: bool = False) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kcl import drivers
@@ -10,39 +10,46 @@ from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, notes, places, run_memo
-from kcl.cache.entry import Entry, entry_at
+from kcl.cache.entry import Entry, entry_at, signers
 from kcl.cache.layer import Layer
 from kcl.cache.stores import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
-Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
+Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the address there
+Contents = dict[Place, Entry]
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
 # Memos travel beside the entries of layers.
-MEMOS = (places.SHAPES, places.TUNING)
+_MEMOS = (places.SHAPES, places.TUNING)
+_KINDS = (*settings.LAYERS, *_MEMOS)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
 _INCOMPLETE = "it is not complete: run kcl flush, then save again"
 
 
-def used(info: CacheInfo) -> Contents:
-    """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
-    # What is still under way is written first.
+def complete() -> None:
+    """Write what is still under way, and complete the entries that wait for it."""
     proofs.write()
     drivers.flush()
+
+
+def used(info: CacheInfo) -> Contents:
+    """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
+    complete()
+    return collected(run_memo.places_used(), info)
+
+
+def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
+    """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
-    for kind, layer in layers.opened().items():
-        # A copy, since another thread may use an entry.
-        for address in list(layer.used):
-            entry = held(layer, address, info)
-            if entry is not None:
-                add(entries, kind, address, entry, info)
-            elif kind == settings.BINARY:
-                info.left_out.append((digest_of(address), _INCOMPLETE))
-    return entries | {
-        (sort, place): entry for sort in MEMOS for place, entry in run_memo.used(sort)
-    }
+    for kind, address in listed:
+        entry = held(_target(kind), address, info) if kind in _KINDS else None
+        if entry is not None:
+            add(entries, kind, address, entry, info)
+        elif kind == settings.BINARY:
+            info.left_out.append((address[-64:], _INCOMPLETE))
+    return entries
 
 
 def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
@@ -57,8 +64,7 @@ def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInf
 def pack(entries: Contents, info: CacheInfo) -> bytes:
     """Return the bundle of entries; those above the limit are left out. Raises CacheFault above the limits of all."""
     records = []
-    # Equal contents are equal bytes in one order.
-    for (kind, address), entry in sorted(entries.items(), key=lambda item: item[0]):
+    for (kind, address), entry in entries.items():
         # The bundle compresses all entries together, so no part is compressed alone.
         blob = entry.pack(in_pieces=False)
         if len(blob) > ENTRY_LIMIT:
@@ -73,11 +79,11 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
     return data
 
 
-def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[tuple[str, str], Entry]]:
+def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[Place, Entry]]:
     """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in (*settings.LAYERS, *MEMOS):
-            info.skipped[kind] = info.skipped.get(kind, 0) + 1
+        if kind not in _KINDS:
+            info.skipped[kind] += 1
             continue
         try:
             # This raises ValueError for what is no address.
@@ -91,29 +97,26 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[tuple[str, str], Entr
             yield (kind, address), entry
 
 
-def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") -> None:
+def store(
+    data: bytes, info: CacheInfo, usable: bool = False, into: str = "", signer: str = ""
+) -> None:
     """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less.
 
-    They go into the layers, or `into` a site directory.
+    They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
     """
     for (kind, address), entry in unpack(data, info):
-        is_memo = kind in MEMOS
+        is_memo = kind in _MEMOS
         if is_memo and (into or settings.read().no_cache & {kind, *settings.LAYERS}):
             continue
         if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = (
-            layers.site(kind, into)
-            if into
-            else run_memo.store(kind)
-            if is_memo
-            else layers.layer(kind)
-        )
+        target = layers.site(kind, into) if into else _target(kind)
         before = held(target, address)
         new = improved(before, entry)
-        (info.held if new is None else info.new).append((kind, address))
         info._add(kind, entry)
+        if signer:
+            new = _signed(before, new, signer)
         if new is None:
             continue
         if isinstance(target, Layer):
@@ -125,20 +128,54 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
                 notes.write(note, entry.key.digest)
 
 
+def brought() -> dict[Place, list[str]]:
+    """Return the ids of the keys under which entries of the cache came, by their places; raises a store's errors."""
+    came: dict[Place, list[str]] = {}
+    for kind in _KINDS:
+        target = _target(kind)
+        for store in target.stores if isinstance(target, Layer) else [target]:
+            # A site directory is the cache of somebody else.
+            for address in store.scan() if store.writable else ():
+                if ids := signers(held(store, address)):
+                    came[kind, address] = ids
+    return came
+
+
+def remove(signer: str) -> int:
+    """Remove the entries that came under a key, and return their number; raises a store's errors."""
+    gone = [place for place, ids in brought().items() if signer in ids]
+    for kind, address in gone:
+        _target(kind).delete(address)
+    return sum(held(_target(kind), address) is None for kind, address in gone)
+
+
+def _target(kind: str) -> Layer | Store:
+    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
+
+
+def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
+    """Return the entry to store with all keys under which it came; None if the earlier one stays.
+
+    An earlier entry that was made here stays without a key.
+    """
+    ids = signers(before)
+    changed = new or (before if ids and signer not in ids else None)
+    return changed and changed.described(signers=sorted({*ids, signer}))
+
+
 def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
     """Return why an entry does not go into its layer here; empty if it does."""
-    owners, front_end = layers.TABLE[kind].owners, entry.metadata.get("front_end")
-    off = [
-        layers.layer(kind).off(frozenset({owner}))
-        for owner in ([front_end] if front_end in owners else owners)
-    ]
-    return (
-        f"the {kind} layer is off: {off[0]}"
-        if all(off)
-        else misfit(kind, entry.key)
-        if usable
-        else ""
-    )
+    layer, owners = layers.layer(kind), layers.TABLE[kind].owners
+    front_ends = owners.keys() & {str(entry.metadata.get("front_end"))}
+    if layer.is_off(frozenset(front_ends)):
+        return f"the {kind} layer is off: {layer.off(frozenset(front_ends))}"
+    return misfit(kind, entry.key) if usable else ""
+
+
+def improvements(before: Contents, entries: Contents) -> Contents:
+    """Return the entries that take the place of earlier ones, or that have none there."""
+    better = {place: improved(before.get(place), entry) for place, entry in entries.items()}
+    return {place: entry for place, entry in better.items() if entry is not None}
 
 
 def improved(before: Entry | None, entry: Entry) -> Entry | None:
@@ -148,21 +185,16 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
     rows, before_rows = _rows(entry), _rows(before)
     if rows:
         new = {
-            sizes: row
-            for sizes, row in rows.items()
-            if _rank(row) > _rank(before_rows.get(sizes, {"unfinished": True}))
+            case: row
+            for case, row in rows.items()
+            if _rank(row) > _rank(before_rows.get(case, {"unfinished": True}))
         }
-        return entry.described(rows=[*(before_rows | new).values()]) if new else None
+        return before.described(rows=[*(before_rows | new).values()]) if new else None
     proven, before_proven = _table(entry, "proven"), _table(before, "proven")
     if not proven.keys() <= before_proven.keys():
         # The proofs of both entries stay.
         return before.described(proven={**proven, **before_proven})
-    more = _completeness(entry) > _completeness(before)
-    return (
-        entry
-        if more and bool(entry.metadata.get("complete")) >= bool(before.metadata.get("complete"))
-        else None
-    )
+    return entry if _completeness(entry) > _completeness(before) else None
 
 
 def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
@@ -181,15 +213,14 @@ def _rank(row: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _completeness(entry: Entry) -> set[str]:
-    """Return the kernels of a program with the launch sizes that it has code for, and whether it counts as complete."""
-    listed = [
-        (kernel, sizes)
+    """Return one "kernel size" text per specialisation, and "complete" if the entry is marked so."""
+    texts = {
+        f"{kernel} {size}"
         for kernel, sizes in _table(entry, "specialisations").items()
         if isinstance(sizes, list)
-    ]
-    return {f"{kernel} {size}" for kernel, sizes in listed for size in sizes} | (
-        {"complete"} if entry.metadata.get("complete") else set()
-    )
+        for size in sizes
+    }
+    return {*texts, "complete"} if entry.metadata.get("complete") else texts
 
 
 def _table(entry: Entry, name: str) -> dict[str, Any]:

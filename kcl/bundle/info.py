@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 
 from kcl.base import settings
 from kcl.base.text import tables
@@ -22,7 +23,6 @@ class CacheInfo:
     `artifacts` has the digests of the keys by kind, which is the name of a layer. `bytes` is the size of the bundle,
     `seconds` is what making its entries took. `refused` are damaged entries, `left_out` good ones that were not saved
     or not stored: pairs of a digest, or "bundle", and the reason. `skipped` counts entries of unknown kinds, by kind.
-    `new` has layer and address of each entry that was stored, `held` of each that was there with no less.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> data, info = kcl.save_artifacts()
@@ -36,11 +36,8 @@ class CacheInfo:
         self.artifacts: dict[str, list[str]] = {}
         self.refused: list[tuple[str, str]] = []
         self.left_out: list[tuple[str, str]] = []
-        self.skipped: dict[str, int] = {}
-        self.new: list[tuple[str, str]] = []
-        self.held: list[tuple[str, str]] = []
+        self.skipped = Counter[str]()
         self._keys: list[tuple[str, Key]] = []
-        self._unusable: list[tuple[str, str]] | None = None
 
     def empty(self) -> bool:
         """Return True if no entry was saved or loaded.
@@ -60,17 +57,13 @@ class CacheInfo:
         """The digests of programs."""
         return self.artifacts.get(settings.BINARY, [])
 
-    @property
+    @cached_property
     def unusable(self) -> list[tuple[str, str]]:
         """The entries that cannot hit here, with the reason in the words of `kcl explain`; compared when first read.
 
         That asks OpenCL for platforms: read it after a fork, not before.
         """
-        if self._unusable is None:
-            self._unusable = [
-                (key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))
-            ]
-        return self._unusable
+        return [(key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))]
 
     def _add(self, kind: str, entry: Entry) -> None:
         """Count an entry."""

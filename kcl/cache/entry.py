@@ -133,6 +133,17 @@ def recorded_seconds(entry: Entry) -> float:
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
+def signers(entry: Entry | None) -> list[str]:
+    """Return the ids of the keys under which an entry, or a part of it, came from a remote."""
+    ids = entry.metadata.get("signers") if entry is not None else None
+    return list(map(str, ids)) if isinstance(ids, list) else []
+
+
+def origin(before: Entry | None) -> dict[str, list[str]]:
+    """Return the metadata that an entry hands on to one that is made of it: none if it was made here."""
+    return {"signers": ids} if (ids := signers(before)) else {}
+
+
 def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
     """Return key, metadata and sizes of the parts of an entry of `size` bytes, by its start: the verified header.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -62,7 +62,8 @@ class Layer:
     An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
     store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
     `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process asked for and
-    published, for a bundle: a helper may make the entry later, or never. `chosen` are the settings as of the opening.
+    published, for a bundle: a helper may make the entry later, or never. True marks those that were published. `chosen`
+    are the settings as of the opening.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Layer:
         self.place = place or stores[0].location
         self.notes: list[str] = []
         self.memory = Memory()
-        self.used: dict[str, None] = {}
+        self.used: dict[str, bool] = {}
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
@@ -119,7 +120,7 @@ class Layer:
 
     def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
-        self.used[address] = None
+        self.used.setdefault(address, False)
         if self.chosen.remote:
             from kcl.cache import remote_use
 
@@ -175,7 +176,7 @@ class Layer:
 
         This is for entries before their first look-up: nothing is set aside.
         """
-        self.used[address] = None
+        self.used.setdefault(address, False)
         remembered = self.memory.get(address)
         if remembered is not None:
             return remembered.entry
@@ -209,7 +210,7 @@ class Layer:
         except (TypeError, ValueError, DamagedEntry) as error:
             self.fault("pack", error)
             return 0
-        self.used[address] = None
+        self.used[address] = True
         self.memory.put(address, answer)
         # `_each` yields its results: only the list makes it work.
         list(
@@ -218,11 +219,6 @@ class Layer:
             )
         )
         return len(blob)
-
-    def made(self, addresses: Iterable[str]) -> None:
-        """Forget under which keys of the remote entries came that were made again here."""
-        if self.chosen.remote:
-            ports.at("remote notes").made((self.name, address) for address in addresses)
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""

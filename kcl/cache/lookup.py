@@ -259,8 +259,6 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
                 stage.layer.publish(address, entry, faults) for address, entry in made.entries
             )
             look = look._replace(value=made.value, size=size)
-            if look.outcome == "miss" and not faults:
-                stage.layer.made(address for address, _entry in made.entries)
             unstored = _unstored(faults)
             if look.outcome == "miss" and unstored:
                 look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")

@@ -31,7 +31,6 @@ PENDING = "pending"  # jobs for the helpers that complete entries, in a folder f
 QUARANTINE = "quarantine"  # the last damaged entries
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 PACKS = "packs"  # notes on the packs of the remote
-SIGNERS = "signers"  # a file for each key of a remote: the entries that came under it
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 NOTES = "notes"  # small states by name: see kcl.cache.notes
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
@@ -47,7 +46,6 @@ SORTS = (
     QUARANTINE,
     REMOVED,
     SHAPES,
-    SIGNERS,
     TUNING,
 )
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from kcl.base import process, settings
-from kcl.cache import places
-from kcl.cache.entry import Entry, entry_at
+from kcl.cache import layers, places
+from kcl.cache.entry import Entry, entry_at, origin
 from kcl.cache.key import Key
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
@@ -29,18 +29,18 @@ class UsedMemos:
     """The places of the memos that this process used, by their folder."""
 
     def __init__(self) -> None:
-        self.used: dict[str, dict[str, None]] = {}
+        self.used: dict[str, dict[str, bool]] = {}
 
 
 _state = process.own(UsedMemos)
 
 
-def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
-    """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
+def every(folder: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the readable memos in a folder, with their places."""
     memos = store(folder)
     memo_places: list[str] = []
     with suppress(*_FAULTS):
-        memo_places += memos.scan() if every else _state().used.get(folder, ())
+        memo_places += memos.scan()
     for place in memo_places:
         with suppress(*_FAULTS):
             blob = memos.get(place)
@@ -48,14 +48,11 @@ def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
                 yield place, entry_at(place, blob)
 
 
-def places_used() -> dict[str, list[str]]:
-    """Return the places of the memos that this process used, by their folder."""
-    return {folder: [*memos] for folder, memos in _state().used.items()}
-
-
-def use(folder: str, place: str) -> None:
-    """Count a memo as used by this process."""
-    _state().used.setdefault(folder, {})[place] = None
+def places_used() -> list[tuple[str, str]]:
+    """Return the places that this process used, each with its layer, or with the folder of a memo."""
+    used = {name: layer.used for name, layer in layers.opened().items()} | _state().used
+    # Copies, since another thread may use an entry.
+    return [(name, place) for name, places in used.items() for place in list(places)]
 
 
 def store(folder: str) -> Directory:
@@ -71,7 +68,7 @@ class RunMemo:
         self._key = key
         self._kept = kept or KEPT
         self._place = address(key.digest, label=label or folder)
-        use(folder, self._place)
+        _state().used.setdefault(folder, {})[self._place] = True
 
     def read(self) -> dict[str, Any]:
         """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""
@@ -83,8 +80,9 @@ class RunMemo:
 
     def write(self, left: Mapping[str, Any]) -> None:
         """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
+        came = origin(Entry(self._key, self.read(), {}))
         with suppress(*_FAULTS):
-            self._store.put(self._place, Entry(self._key, left, {}).pack())
+            self._store.put(self._place, Entry(self._key, {**left, **came}, {}).pack())
             moments = [
                 (item.stat(follow_symlinks=False).st_mtime, place)
                 for place, item in self._store.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from kcl.cli import output
 from kcl.remote import ask, notes, project, used
 from kcl.remote.stores import shown
 
+_SECONDS = 600.0  # for which a push that a person wants tries again beside others
 _name = click.option(
     "--name",
     metavar="NAME",
@@ -52,18 +54,18 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     secret = key.read().strip() if key is not None else ""
     if key is not None and not secret:
         raise click.UsageError("--key is empty: is the secret given to this job?")
-    outcome = _done("push", name, file=file or "", secret=secret, anew=anew)
+    path = os.path.abspath(file) if file else ""
+    outcome = _done("push", name, file=path, seconds=_SECONDS, secret=secret, anew=anew)
     output.end(bool(outcome.fault))
 
 
 def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
-    here = project.project()
+    here = project.name()
     # If no list of this project waits, the project that ran last is meant.
-    last = here.name if used.waits(here.name) else used.last()
-    if (chosen := name or settings.read().remote_name or last or here.name) != here.name:
-        here = project.Project(chosen, "")
-    outcome = ask.by_hand(work, here.name, **more)
+    last = here if used.waits(here) else used.last()
+    chosen = name or settings.read().remote_name or last or here
+    outcome = ask.by_hand(work, chosen, **more)
     came = f"{counted(outcome.entries, 'entry', 'entries')}, {output.size(outcome.bytes)}"
     there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
     words = [
@@ -75,9 +77,9 @@ def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
         outcome.remark,
     ]
     output.say(
-        f"{shown(settings.read().remote)}, {here.name}: {'; '.join(filter(None, words))} "
+        f"{shown(settings.read().remote)}, {chosen}: {'; '.join(filter(None, words))} "
         f"({output.seconds(outcome.seconds)})"
     )
-    if here.source.startswith("the folder"):
-        output.say(f"the name is that of {here.source}; remote_name in pyproject.toml gives one")
+    if chosen == here and not project.written():
+        output.say(f"{here} is the name of the folder; remote_name in pyproject.toml gives another")
     return outcome

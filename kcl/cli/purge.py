@@ -9,9 +9,9 @@ import click
 from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
+from kcl.bundle import contents
 from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.remote import notes, packs
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
@@ -74,14 +74,14 @@ def purge(
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
     """Remove what came under a key."""
-    number = sum(1 for signers in notes.arrivals().values() if signer in signers)
+    number = sum(signer in signers for signers in contents.brought().values())
     if not number:
         output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
     words = counted(number, "entry", "entries")
     if dry_run:
         click.echo(f"{words} would be removed: this is a dry run")
     elif yes or click.confirm(f"Remove {words}?", abort=True):
-        click.echo(f"{counted(packs.remove(signer), 'entry', 'entries')} removed")
+        click.echo(f"{counted(contents.remove(signer), 'entry', 'entries')} removed")
 
 
 def _show(removal: removing.Removal) -> None:

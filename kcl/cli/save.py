@@ -45,7 +45,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     if not layer_names and not last_run:
         entries |= {
             (places.TUNING, at): entry
-            for at, entry in run_memo.used(places.TUNING, every=True)
+            for at, entry in run_memo.every(places.TUNING)
             if _is_named(str(entry.metadata.get("kernel")), kernel)
         }
     if entries:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 from kcl.base import events, process, settings
-from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.faults import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
@@ -17,8 +17,6 @@ from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import shown
 
-# For so many seconds a push that a person wants tries again beside others.
-_BY_HAND = 600.0
 # Seconds for the start of a child that is waited for in full.
 _SLACK = 5.0
 _PAUSE = 0.005
@@ -56,19 +54,13 @@ def before_a_miss(strict: bool) -> bool:
     return came
 
 
-def by_hand(work: str, name: str, file: str = "", secret: str = "", anew: bool = False) -> Outcome:
-    """Pull or push the packs of a project now, and wait for it; raises OSError, and CacheFault without a remote."""
-    address = stores.chosen()
-    return child.run(
-        work,
-        name,
-        address,
-        child.SECONDS[work] + _SLACK,
-        file=os.path.abspath(file) if file else "",
-        seconds=_BY_HAND,
-        secret=secret,
-        anew=anew,
-    )
+def by_hand(work: str, name: str, **more: Any) -> Outcome:
+    """Pull or push the packs of a project now, and wait for it; raises OSError, and CacheFault without a remote.
+
+    `more` are arguments of `packs.pull` or `packs.push`.
+    """
+    wait = child.SECONDS[work] + _SLACK
+    return child.run(work, name, stores.chosen(), wait, **more) or _no_answer(wait)
 
 
 def _came(strict: bool) -> bool:
@@ -76,14 +68,14 @@ def _came(strict: bool) -> bool:
     address = settings.read().remote
     try:
         outcome = _outcome(project.name(), address, strict)
-        if words := notes.refused_push(outcome.driver):
+        if words := notes.refused_push(project.name(), address):
             layers.generator().note(words)
     except (OSError, UnusableDirectory) as error:
         # There is no own cache that could take the pack.
         events.logger().info("the remote is not asked: %s", error)
         return False
     except Exception as error:
-        outcome = Outcome("", str(error))
+        outcome = Outcome(str(error))
     if outcome.fault:
         words = f"kcl: the remote {shown(address)} is left out: {outcome.fault}"
         if "fault" in settings.read().strict:
@@ -94,16 +86,16 @@ def _came(strict: bool) -> bool:
 
 def _outcome(name: str, address: str, strict: bool) -> Outcome:
     """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
-    digest, terms, started = driver.digest(name), driver.terms(address), time.monotonic()
+    note, started = notes.name("pull", name, address), time.monotonic()
     seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
-    lock = trust.opened(used.path(f"{digest}.lock"), trust.LOCK)
+    lock = used.lock(driver.digest(name))
     try:
         while True:
             is_mine, left = _is_locked(lock), started + seconds - time.monotonic()
             # Another process may have pulled while this one waited for the lock.
-            noted = notes.recent(digest, terms, strict)
+            noted = notes.recent(note, strict)
             if noted is not None or (not is_mine and left < 0):
-                return (noted or Outcome(name))._replace(fault="")
+                return (noted or Outcome())._replace(fault="")
             if is_mine:
                 break
             time.sleep(_PAUSE)
@@ -111,10 +103,15 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     finally:
         # The child keeps the lock.
         os.close(lock)
-    # The child left no note, so this process does.
-    if not outcome.terms:
-        notes.write(digest, outcome._replace(terms=terms))
+    if outcome is None:
+        # The child left no note, so this process does.
+        outcome = _no_answer(left)
+        notes.write(note, outcome)
     return outcome
+
+
+def _no_answer(seconds: float) -> Outcome:
+    return Outcome(f"no answer in {seconds:.1f} s", seconds=seconds)
 
 
 def _is_locked(lock: int) -> bool:

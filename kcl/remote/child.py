@@ -14,23 +14,16 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from kcl.base import settings
 from kcl.base.settings import option
-from kcl.errors import CacheFault
-from kcl.remote import driver, notes, stores
+from kcl.remote import notes, stores
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
 # A push completes entries first, and tries again beside others.
-SECONDS = {
-    "pull": 30,
-    "attempt": 30,
-    "push": 1230,
-}
-_REQUESTS = 120  # seconds for the requests of a push that tries again for some more
+SECONDS = {"pull": 30, "push": 1230}
 _SPACE = 2 << 30  # bytes of address space
 _WORDS = 1 << 16  # bytes, more than an outcome has
 _QUIET = {
@@ -51,62 +44,59 @@ spec = util.spec_from_file_location("kcl", request["kcl"] + "/__init__.py", subm
 sys.modules["kcl"] = module = util.module_from_spec(spec)
 spec.loader.exec_module(module)
 from kcl.remote import child
-child.main(request)
+child.main(**request)
 """
 
 
 def run(
-    work: str, name: str, address: str, wait: float, lock: int | None = None, **more: Any
-) -> Outcome:
-    """Have a child pull, push or attempt the packs of a driver; return the outcome, a fault after `wait` seconds.
+    work: str, project: str, address: str, wait: float, lock: int | None = None, **more: Any
+) -> Outcome | None:
+    """Have a child pull or push the packs of a project; return the outcome, None without an answer in `wait` seconds.
 
-    `more` are arguments of `packs.push`.
-    The child goes on then. It keeps `lock` open, a descriptor. Raises OSError, and RemoteFault if this interpreter
-    cannot be started again.
+    `more` are arguments of `packs.pull` or `packs.push`. A child that has not answered goes on. It keeps `lock` open, a
+    descriptor. Raises OSError, and RemoteFault if this interpreter cannot be started again.
     """
     root = os.path.dirname(option.folder("kcl"))
-    request = {"work": work, "driver": name, "address": address, "more": more}
-    ended = _start({**request, "kcl": settings.PACKAGE, "path": _path(), "root": root}, lock)
+    request = {"work": work, "project": project, "address": address, "root": root, "more": more}
+    ended = _start({**request, "kcl": settings.PACKAGE, "path": _path()}, lock)
     try:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
         answer = os.read(ended, _WORDS) if poll.poll(max(0.0, wait) * 1000) else None
     finally:
         os.close(ended)
-    lost = f"no answer in {wait:.1f} s" if answer is None else "the child ended without a word"
-    return Outcome(*json.loads(answer)) if answer else Outcome(name, lost, seconds=wait)
+    return Outcome(*json.loads(answer)) if answer else None
 
 
-def main(request: Mapping[str, Any]) -> None:
+def main(
+    work: str, project: str, address: str, root: str, more: Mapping[str, Any], **_start: Any
+) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
-    work, name, address, started = (
-        request["work"],
-        request["driver"],
-        request["address"],
-        time.monotonic(),
-    )
+    started = time.monotonic()
     # The alarm ends this process, whatever a client does.
     signal.alarm(SECONDS[work])
-    option.cache_dir(request["root"])
+    option.cache_dir(root)
     try:
+        from kcl.bundle import contents
         from kcl.remote import packs
 
-        # A push is bounded only as it asks the remote: before, it starts a helper whose compiler
-        # takes more.
         if work == "push":
-            more = request["more"]
-            bound = partial(_bound, _REQUESTS + round(more.get("seconds", 60.0)))
-            outcome = packs.push(name, address, before_asking=bound, **more)
-        else:
-            _bound()
-            outcome = packs.pull(name, address, load=work == "pull")
+            # This starts a helper, whose compiler takes more than the bound.
+            contents.complete()
+        # Where the system refuses the bound, the alarm is left.
+        with suppress(ImportError, ValueError, OSError):
+            import resource
+
+            most = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (_SPACE, most))
+        outcome = getattr(packs, work)(project, address, **more)
     except BaseException as error:
         # A client may be written in Rust, whose panics are no Exceptions.
-        outcome = Outcome(name, stores.fault(address, error))
-    outcome = outcome._replace(seconds=time.monotonic() - started, terms=driver.terms(address))
-    if work != "attempt":
-        with suppress(OSError, CacheFault):
-            notes.write(driver.digest(name) + (".pushed" if work == "push" else ""), outcome)
+        outcome = Outcome(stores.fault(address, error))
+    outcome = outcome._replace(seconds=time.monotonic() - started)
+    # What is only seen leaves no note.
+    if more.get("load", True):
+        notes.write(notes.name(work, project, address), outcome)
     # The parent may have ended.
     with suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(outcome).encode())
@@ -142,16 +132,6 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
         # The child has the only open end then, so its death is seen.
         os.close(end)
     return ended
-
-
-def _bound(seconds: int = 0) -> None:
-    """Bound the time and the space of this process from now on."""
-    signal.alarm(seconds or SECONDS["pull"])
-    # Where the system refuses the bound, the alarm is left.
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def _path() -> list[str]:

@@ -23,12 +23,12 @@ from kcl.remote.stores import RemoteFault
 _DISTRIBUTIONS = ("islpy", "loopy", "numpy", "pymbolic", "pyopencl", "pytools")
 
 
-def digest(driver: str) -> str:
+def digest(project: str) -> str:
     """Return the first half of the names of a project's packs."""
     from importlib import metadata
 
     parts = [
-        driver,
+        project,
         kcl.__version__,
         f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:2]))}",
     ]
@@ -38,17 +38,17 @@ def digest(driver: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def pack_name(driver: str, key: PublicKey | None) -> str:
-    """Return the name of the pack that a key has signed, or nobody."""
-    return f"{digest(driver)}/{key.id if key is not None else UNSIGNED}"
+def pack_name(project: str, key: PublicKey) -> str:
+    """Return the name of the pack that a key has signed."""
+    return f"{digest(project)}/{key.id}"
 
 
-def believed(address: str) -> list[PublicKey | None]:
-    """Return the keys whose packs are loaded, and None where no signature is needed.
+def believed(address: str) -> list[PublicKey]:
+    """Return the keys whose packs are loaded, and UNSIGNED where no signature is needed.
 
     Raises RemoteFault if no pack of this remote is believed, and as `seal.trusted`.
     """
-    keys: list[PublicKey | None] = [*trusted(), *([None] if is_unsigned(address) else [])]
+    keys = [*trusted(), *([UNSIGNED] if is_unsigned(address) else [])]
     if not keys:
         cure = "trust a key with `kcl key trust LINE`, or list the address as remote_unsigned in the settings file"
         raise RemoteFault(f"no key is trusted: {cure}")
@@ -61,7 +61,7 @@ def is_unsigned(address: str) -> bool:
 
 
 def terms(address: str) -> str:
-    """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
+    """Return a digest of what decides which packs are believed."""
     try:
         keys = str(believed(address))
     except (OSError, CacheFault) as error:

@@ -8,14 +8,15 @@ from kcl.base import events, settings
 from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
-# For so long a push tries again beside others, and `remote_write = "exit"` waits.
+# For so long `remote_write = "exit"` waits.
 _SECONDS = 60.0
 
 
 def at_exit() -> None:
     """Note what this run used, and push it if the settings say so. Raises nothing."""
     try:
-        _push(_left())
+        if _left():
+            _push()
     except Exception as error:
         events.logger().info("what this run used is not pushed: %r", error)
 
@@ -26,28 +27,29 @@ def in_worker() -> None:
         _left()
 
 
-def _left() -> bool | None:
-    """Leave what this run used for the next push; return True if no earlier run did, None for nothing."""
-    places = {
-        name: list(layer.used) for name, layer in layers.opened().items()
-    } | run_memo.places_used()
-    is_empty = not settings.read().remote or not any(places.values())
-    return None if is_empty else used.leave(project.name(), places)
+def _left() -> bool:
+    """Leave what this run used for the next push; return False for nothing, and without a remote."""
+    places = run_memo.places_used()
+    if not settings.read().remote or not places:
+        return False
+    used.leave(project.name(), places)
+    return True
 
 
-def _push(is_new: bool | None) -> None:
+def _push() -> None:
     """Start a push: after the end of this process, or now.
 
-    A run pushes what no earlier push had, and once in `remote_fresh` all, since the server may have lost it. After a
+    A run pushes at once if it made an entry, and once in `remote_fresh` all, since the server may have lost it. After a
     push that failed no process tries again for some time.
     """
     chosen, name = settings.read(), project.name()
-    if is_new is None or not chosen.remote_write or settings.batch():
+    if not chosen.remote_write or settings.batch():
         return
     # Most runs push nothing, and need none of these.
-    from kcl.remote import child, driver, notes
+    from kcl.remote import child, notes
 
-    pushed, age = notes.read(f"{driver.digest(name)}.pushed") or (None, 0.0)
-    if pushed is None or age > notes.rest(pushed) or (is_new and not pushed.fault):
+    pushed = notes.recent(notes.name("push", name, chosen.remote))
+    has_made = any(any(layer.used.values()) for layer in layers.opened().values())
+    if pushed is None or (has_made and not pushed.fault):
         wait = _SECONDS if chosen.remote_write == "exit" else 0.0
-        child.run("push", name, chosen.remote, wait, seconds=_SECONDS)
+        child.run("push", name, chosen.remote, wait)

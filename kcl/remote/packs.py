@@ -1,30 +1,26 @@
-"""Pull the packs of a driver into the own cache, and push what its runs used. Both run in a child."""
+"""Pull the packs of a project into the own cache, and push what its runs used. Both run in a child."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from kcl import bundle
-from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.bundle import contents
 from kcl.bundle.contents import Contents
-from kcl.bundle.format import read
 from kcl.bundle.info import CacheInfo
-from kcl.cache import layers, run_memo
-from kcl.cache import notes as states
-from kcl.cache.entry import Entry
+from kcl.cache.entry import signers
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.remote import driver, notes, seal, stores, used
+from kcl.remote import driver, seal, stores, used
 from kcl.remote.notes import Outcome
-from kcl.remote.stores import RemoteFault
-from kcl.remote.used import Place
+from kcl.remote.seal import PublicKey
+from kcl.remote.stores import PackStore, RemoteFault
 
 # A client waits less than its process lives.
 _SECONDS = 25.0
@@ -35,103 +31,65 @@ _KEYS = 8  # whose packs are asked for
 _PAUSE, _LONGEST = 0.05, 5.0
 
 
-def pull(name: str, address: str, load: bool = True) -> Outcome:
+def pull(project: str, address: str, load: bool = True) -> Outcome:
     """Load the packs of all trusted keys, or only see them; no bytes came if there is none.
 
     A pack that cannot be read hides no other one. Raises RemoteFault where there can be no pack.
     """
-    brought: set[Place] = set()
+    brought, size = set[str](), 0
     faults, remarks = list[str](), list[str]()
-    size = 0
     store = stores.store_of(address, _SECONDS)
     keys = driver.believed(address)
     # There may be several keys, or none that can be read.
     with suppress(RemoteFault):
         own = seal.signing()
         # The own pack comes first: at a tie the first one counts.
-        keys.sort(key=lambda key: own is None or _id(key) != own[0].id)
-    remarks += [f"only {_KEYS} of {len(keys)} keys are asked for"] if len(keys) > _KEYS else []
-    for key, pack_name, blob in _packs(store, name, keys):
-        signer = key.name if key is not None else seal.UNSIGNED
-        if isinstance(blob, Exception):
-            faults.append(stores.fault(address, blob))
-            continue
-        if size + len(blob) > _TOGETHER:
-            remarks.append(f"the pack of {signer} is left out: above {_TOGETHER} bytes together")
-            continue
-        size += len(blob)
-        try:
-            moment, _order, data = seal.unseal(pack_name, blob, key)
-            days = (time.time() - moment) / _DAY
-            remarks.append(f"a pack of {len(blob)} bytes signed by {signer} {days:.1f} days ago")
-            info = _loaded(_id(key), data) if load else CacheInfo()
-        except CacheFault as error:
-            cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
-            faults.append(f"the pack {pack_name[:12]} of {signer} was not loaded: {error}; {cure}")
-            continue
-        brought |= {*info.new, *info.held}
-        if info.refused:
-            faults.append(f"{len(info.refused)} entries refused, first {info.refused[0][1]}")
+        keys.sort(key=lambda key: own is None or key.id != own[0].id)
+    for key, data in _bundles(store, project, address, keys, faults, remarks):
+        size += len(data)
+        if load:
+            info = bundle.load(data, signer=key.id)
+            brought.update(*info.artifacts.values())
+            if info.refused:
+                words = f"in the pack of {key.name} are refused, first: {info.refused[0][1]}"
+                faults.append(f"{counted(len(info.refused), 'entry', 'entries')} {words}")
     fault = "; ".join(dict.fromkeys(faults))
-    return Outcome(name, fault, len(brought), size, remark="; ".join(remarks))
-
-
-def _loaded(signer: str, data: bytes) -> CacheInfo:
-    """Load a bundle that came under a key.
-
-    The key is noted for each entry before it is stored, and stays for those that came under some key.
-    """
-    listed = [(record.kind, record.address) for record in read(data)]
-    before = notes.arriving(signer, listed)
-    info = bundle.load(data)
-    came = {*info.new, *(place for place in info.held if place in before)}
-    # Once more: another process may have made one of them meanwhile, and forgotten this key.
-    notes.settle(
-        signer, came, {*listed} - came - {place for place in before if signer in before[place]}
-    )
-    return info
+    return Outcome(fault, len(brought), size, remark="; ".join(remarks))
 
 
 def push(
-    name: str,
+    project: str,
     address: str,
     file: str = "",
-    before_asking: Callable[[], object] = lambda: None,
     seconds: float = 60.0,
     secret: str = "",
     anew: bool = False,
 ) -> Outcome:
-    """Join a bundle, or what the last runs of a driver used, with the pack of the own key, and put it there.
+    """Join a bundle, or what the last runs of a project used, with the pack of the own key, and put it there.
 
     Nothing is put if the trusted packs lack nothing of it. Where another process puts at the same time, this one joins
-    with its pack and tries again, for some `seconds`. `before_asking` is called when the entries are complete. `secret`
-    is the half of a key that signs. A damaged pack of the own key is an error, unless it is written `anew`. Raises as
-    `pull`.
+    with its pack and tries again, for some `seconds`. `secret` is the half of a key that signs. A damaged pack of the
+    own key is an error, unless it is written `anew`. Raises as `pull`.
     """
     pair = seal.signing(secret)
     if pair is None and not driver.is_unsigned(address):
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
-    key, private = pair or (None, None)
+    key, private = pair or (seal.UNSIGNED, None)
     with ExitStack() as stack:
-        places = [] if file else stack.enter_context(used.taken(name))
         entries = (
-            dict(contents.unpack(bundle.content(file), CacheInfo())) if file else _of_runs(places)
+            dict(contents.unpack(bundle.content(file), CacheInfo()))
+            if file
+            else contents.collected(stack.enter_context(used.taken(project)), CacheInfo())
         )
         if not entries:
-            return Outcome(name, remark="no run has used an entry here since the last push")
-        before_asking()
+            return Outcome(remark="no run has used an entry here since the last push")
         store = stores.store_of(address, _SECONDS)
-        place = stores.shown(address)
-        pack = _Pack(store, place, driver.pack_name(name, key), name, key, private, anew)
-        there = _others(store, name, address, key)
+        there = _others(store, project, address, key)
         mine, remarks = _mine(entries, there, key)
-        joined = pack.join(mine, there, seconds)
-        return Outcome(
-            name,
-            "",
-            *joined[:2],
-            remark="; ".join(filter(None, [*remarks, joined[2], store.remark])),
-        )
+        pack = _OwnPack(store, driver.pack_name(project, key), key, private, project, anew)
+        outcome = pack.join(mine, there, seconds)
+        words = [*remarks, outcome.remark, store.remark]
+        return outcome._replace(remark="; ".join(filter(None, words)))
 
 
 class ListedPack(NamedTuple):
@@ -165,7 +123,7 @@ def drop(names: Iterable[str]) -> None:
 
 
 @contextmanager
-def _asked() -> Iterator[stores.PackStore]:
+def _asked() -> Iterator[PackStore]:
     """Give the store of the remote; its errors are RemoteFaults with words."""
     address = stores.chosen()
     try:
@@ -175,66 +133,43 @@ def _asked() -> Iterator[stores.PackStore]:
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
-def remove(signer: str) -> int:
-    """Remove the entries that came under a key, given by its id; return their number. Raises OSError."""
-    gone = []
-    for kind, address in (
-        place for place, signers in notes.arrivals().items() if signer in signers
-    ):
-        target = layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
-        target.delete(address)
-        # Only what is gone indeed is forgotten.
-        if contents.held(target, address) is None:
-            gone.append((kind, address))
-    notes.settle(signer, gone=gone)
-    return len(gone)
+class _OwnPack(NamedTuple):
+    """The pack of the own key, in its store."""
 
-
-class _Pack(NamedTuple):
-    """The own pack, in its store at a place."""
-
-    store: stores.PackStore
-    place: str
+    store: PackStore
     name: str
-    project: str
-    key: seal.PublicKey | None
+    key: PublicKey
     private: Any
+    project: str
     anew: bool
 
-    def join(self, mine: Contents, there: Contents, seconds: float) -> tuple[int, int, str]:
-        """Put what is better in `mine` than in this pack and those that are `there`; return entries, bytes and words.
+    def join(self, mine: Contents, there: Contents, seconds: float) -> Outcome:
+        """Put what is better in `mine` than in this pack and those that are `there`.
 
         Raises RemoteFault where other processes put all the time.
         """
+        wanted = {place: mine[place] for place in contents.improvements(there, mine)}
         end, pause = time.monotonic() + seconds, _PAUSE
         while True:
-            before, order, mark = self._read()
-            new = {
-                place: better
-                for place, entry in mine.items()
-                if contents.improved(there.get(place), entry)
-                and (better := contents.improved(before.get(place), entry))
-            }
+            before, mark = self._read()
+            new = contents.improvements(before, wanted)
             if not new:
                 all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
-                return 0, 0, all_there if mine else ""
-            recent = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
-            blob, kept = _fitting(
-                before | new,
-                order,
-                recent,
-                partial(seal.seal, self.name, self.private, project=self.project),
+                return Outcome(remark=all_there if mine else "")
+            joined = before | new
+            # The entries that were used last stand at the end.
+            joined |= {place: joined.pop(place) for place in mine if place in joined}
+            blob, lost = self._fitted(joined), new.keys() - joined.keys()
+            count = len(new) - len(lost)
+            remark = (
+                f"{len(lost)} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
+                if lost
+                else ""
             )
-            lost = len(new) - len(new.keys() & kept)
-            words = (
-                f"{lost} of them do not fit: a pack has {stores.LIMIT >> 20} MiB" if lost else ""
-            )
-            if lost == len(new):
-                return 0, 0, words
-            if self._is_due() and self.store.is_blind(self.name, blob):
-                return len(new) - lost, len(blob), words
+            if not count:
+                return Outcome(remark=remark)
             if self.store.put(self.name, blob, mark):
-                return len(new) - lost, len(blob), words
+                return Outcome("", count, len(blob), remark=remark)
             if time.monotonic() > end:
                 raise RemoteFault(
                     f"others pushed at each try for {seconds:.0f} s; the next push has it all"
@@ -243,141 +178,97 @@ class _Pack(NamedTuple):
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST)
 
-    def _read(self) -> tuple[Contents, list[str], Any]:
-        """Return the content of the pack as it is now, the order of its kernels, and the mark of both."""
+    def _read(self) -> tuple[Contents, Any]:
+        """Return the content of the pack as it is now, and the mark of that."""
         # A pack is read twice before it counts as damaged.
-        for is_last in (False, True):
+        for _time in range(2):
             blob, mark = self.store.look(self.name)
             try:
-                if blob is None:
-                    return {}, [], mark
-                _moment, order, data = seal.unseal(self.name, blob, self.key)
-                return dict(contents.unpack(data, CacheInfo())), order, mark
+                _moment, data = seal.unseal(self.name, blob, self.key) if blob else (0.0, b"")
+                return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
             except DamagedEntry as error:
-                if self.anew:
-                    return {}, [], mark
-                if is_last:
-                    raise RemoteFault(
-                        f"the own pack is damaged: {error}; `kcl push --anew` starts it over"
-                    ) from error
-        raise AssertionError
+                damage = error
+        if self.anew:
+            return {}, mark
+        raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
-    def _is_due(self) -> bool:
-        """Return True once a day and address: there are servers that put what they should refuse."""
-        name = f"put {self.place}"
-        age = states.age(name)
-        if age is not None and age < _DAY:
-            return False
-        states.write(name, "")
-        return True
+    def _fitted(self, entries: Contents) -> bytes:
+        """Return the pack of entries; of more than fit into it, those that were used longest ago go."""
+        for place in [place for place in entries if len(entries[place].pack()) > stores.LIMIT]:
+            # What fits into no pack takes nothing out of this one.
+            del entries[place]
+        while True:
+            data = contents.pack(entries, CacheInfo())
+            blob = seal.seal(self.name, self.private, data, self.project)
+            if len(blob) <= stores.LIMIT:
+                return blob
+            # As many go as the pack is too large, and one at least.
+            for place in [*entries][: max(1, round(len(entries) * (1 - stores.LIMIT / len(blob))))]:
+                del entries[place]
 
 
-def _packs(
-    store: stores.PackStore, name: str, keys: list[seal.PublicKey | None]
-) -> Iterator[tuple[seal.PublicKey | None, str, bytes | Exception]]:
-    """Yield those packs of a project that are there, with key and name, or the error of a client; asked for at once."""
-
-    def got(pack_name: str) -> bytes | Exception | None:
+def _bundles(
+    store: PackStore,
+    project: str,
+    address: str,
+    keys: list[PublicKey],
+    faults: list[str],
+    remarks: list[str],
+) -> Iterator[tuple[PublicKey, bytes]]:
+    """Yield the bundles in the packs of a project that are there, with their keys; all are asked for at once."""
+    names = [driver.pack_name(project, key) for key in keys[:_KEYS]]
+    room = _TOGETHER
+    if len(keys) > _KEYS:
+        remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
+    with ThreadPoolExecutor(_KEYS) as threads:
+        answers = [threads.submit(store.get, name) for name in names]
+    for key, name, answer in zip(keys, names, answers, strict=False):
         try:
-            return store.get(pack_name)
+            blob = answer.result()
+            if blob is None:
+                continue
+            if len(blob) > room:
+                remarks.append(
+                    f"the pack of {key.name} is left out: above {_TOGETHER} bytes together"
+                )
+                continue
+            room -= len(blob)
+            moment, data = seal.unseal(name, blob, key)
         # An error of one pack hides no other one.
+        except DamagedEntry as error:
+            cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
+            faults.append(f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}")
         except Exception as error:
-            return error
-
-    names = [driver.pack_name(name, key) for key in keys[:_KEYS]]
-    with ThreadPoolExecutor(max(1, len(names))) as threads:
-        for key, pack_name, blob in zip(keys[:_KEYS], names, threads.map(got, names), strict=True):
-            if blob is not None:
-                yield key, pack_name, blob
+            faults.append(stores.fault(address, error))
+        else:
+            days = (time.time() - moment) / _DAY
+            remarks.append(f"a pack of {len(blob)} bytes signed by {key.name} {days:.1f} days ago")
+            yield key, data
 
 
-def _others(
-    store: stores.PackStore, name: str, address: str, own: seal.PublicKey | None
-) -> Contents:
+def _others(store: PackStore, project: str, address: str, own: PublicKey) -> Contents:
     """Return what the readable packs of the other trusted keys hold."""
     entries: Contents = {}
-    size = 0
     # Without a trusted key there is nothing to read.
     with suppress(RemoteFault):
-        keys = [key for key in driver.believed(address) if _id(key) != _id(own)]
-        for key, pack_name, blob in _packs(store, name, keys):
-            if isinstance(blob, Exception) or size + len(blob) > _TOGETHER:
-                continue
-            size += len(blob)
+        keys = [key for key in driver.believed(address) if key.id != own.id]
+        for _key, data in _bundles(store, project, address, keys, [], []):
             with suppress(CacheFault):
-                data = seal.unseal(pack_name, blob, key)[2]
-                entries |= dict(contents.unpack(data, CacheInfo()))
+                entries.update(contents.unpack(data, CacheInfo()))
     return entries
 
 
-def _mine(
-    entries: Contents, there: Contents, key: seal.PublicKey | None
-) -> tuple[Contents, list[str]]:
+def _mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents, list[str]]:
     """Return the entries that this key may sign, and words on those that came under others and are not there."""
-    own, brought = _id(key), notes.arrivals()
-    mine, missing = {}, dict[str, int]()
+    mine, missing = Contents(), Counter[str]()
     for place, entry in entries.items():
-        strangers = brought.get(place, set()) - {own}
+        strangers = {*signers(entry)} - {key.id}
         if not strangers:
             mine[place] = entry
         elif place not in there:
-            missing[min(strangers)] = missing.get(min(strangers), 0) + 1
+            missing[min(strangers)] += 1
     names = {trusted.id: trusted.name for trusted in seal.trusted()}
     return mine, [
         f"{counted(number, 'entry', 'entries')} came under key {names.get(signer, signer)}, which fills it"
         for signer, number in missing.items()
     ]
-
-
-def _of_runs(places: list[Place]) -> Contents:
-    """Return the entries that runs used, completed, in the order of their last use."""
-    for layer, address in places:
-        if layer in settings.LAYERS:
-            layers.layer(layer).used[address] = None
-        elif layer in contents.MEMOS:
-            run_memo.use(layer, address)
-    entries = contents.used(CacheInfo())
-    ranks = {place: rank for rank, place in enumerate(places)}
-    return dict(sorted(entries.items(), key=lambda item: ranks.get(item[0], len(ranks))))
-
-
-def _fitting(
-    everything: Contents,
-    order: list[str],
-    recent: list[str],
-    sealed: Callable[[list[str], bytes], bytes],
-) -> tuple[bytes, set[Place]]:
-    """Return a pack within the limit, and its places: where there is more, kernels go, the least recently used first."""
-    there = {_kernel(entry) for entry in everything.values()}
-    ordered = [*order, *recent]
-    kernels = [
-        *sorted(there - {*ordered}),
-        *(kernel for kernel in order if kernel in there - {*recent}),
-        *recent,
-    ]
-    of_kernel = dict[str, Contents]()
-    for place, entry in everything.items():
-        of_kernel.setdefault(_kernel(entry), {})[place] = entry
-    # What fits into no pack takes nothing out of this one.
-    for kernel, entries in of_kernel.items():
-        if (
-            sum(len(entry.pack()) for entry in entries.values()) > stores.LIMIT
-            and len(sealed([kernel], contents.pack(entries, CacheInfo()))) > stores.LIMIT
-        ):
-            kernels.remove(kernel)
-    while True:
-        kept = {*kernels}
-        chosen = {place: entry for place, entry in everything.items() if _kernel(entry) in kept}
-        blob = sealed(kernels, contents.pack(chosen, CacheInfo()))
-        if len(blob) <= stores.LIMIT or not kernels:
-            return blob, {*chosen}
-        # As many kernels go as the pack is too large, and one at least.
-        del kernels[: max(1, round(len(kernels) * (1 - stores.LIMIT / len(blob))))]
-
-
-def _id(key: seal.PublicKey | None) -> str:
-    return key.id if key is not None else seal.UNSIGNED
-
-
-def _kernel(entry: Entry) -> str:
-    return str(entry.metadata.get("kernel") or "")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
-from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.base.settings.file import toml
@@ -13,41 +13,31 @@ from kcl.cache import remote_use
 _LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
 
 
-class Project(NamedTuple):
-    """A project: its name, and what gave it the name."""
-
-    name: str
-    source: str
-
-
 def name() -> str:
-    """Return the name of the project that runs here."""
-    return project().name
+    """Return the name of the project that runs here: a written one, else that of its folder."""
+    return written() or os.path.basename(remote_use.folder()) or "root"
 
 
-def project() -> Project:
-    """Return the project: `remote_name`, else what the folder of the program says, or the working directory.
+def written() -> str:
+    """Return the name that the settings or a file give the project; empty if none does.
 
-    The working directory counts for a program without a file, or with one in an environment or in Python's library, and
-    for a child the folder of the process that started it. The nearest `pyproject.toml` names a project, else the address
-    of git's origin, else the folder.
+    That is `remote_name`, else what the folder of the program says, or the working directory: the nearest
+    `pyproject.toml` names a project, else the address of git's origin. The working directory counts for a program without
+    a file, or with one in an environment or in Python's library, and for a child the folder of the process that started
+    it.
     """
     if chosen := settings.read().remote_name:
-        return Project(chosen, "remote_name")
-    folder = remote_use.folder()
-    above = [folder]
-    while above[-1] != os.path.dirname(above[-1]):
-        above.append(os.path.dirname(above[-1]))
-    for place in above:
-        if called := _of_pyproject(os.path.join(place, "pyproject.toml")):
-            return Project(called, os.path.join(place, "pyproject.toml"))
-    for place in above:
-        if called := _of_origin(os.path.join(place, ".git", "config")):
-            return Project(called, f"the origin of {place}")
-    return Project(os.path.basename(folder) or "root", f"the folder {folder}")
+        return chosen
+    folder = pathlib.Path(remote_use.folder())
+    above = [folder, *folder.parents]
+    names = (
+        *(_of_pyproject(place / "pyproject.toml") for place in above),
+        *(_of_origin(place / ".git" / "config") for place in above),
+    )
+    return next(filter(None, names), "")
 
 
-def _of_pyproject(path: str) -> str:
+def _of_pyproject(path: pathlib.Path) -> str:
     """Return the name in a `pyproject.toml`: `remote_name` of `[tool.kcl]`, or that of the project; empty without."""
     try:
         with open(path, "rb") as stream:
@@ -59,7 +49,7 @@ def _of_pyproject(path: str) -> str:
         return ""
 
 
-def _of_origin(path: str) -> str:
+def _of_origin(path: pathlib.Path) -> str:
     """Return the last two words of the path of origin in a file of git's settings; empty without."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:

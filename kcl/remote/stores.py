@@ -23,15 +23,17 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kcl.base import settings
 from kcl.base.settings import trust
+from kcl.cache import notes
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
-from kcl.remote.used import alone
+from kcl.remote.used import locked
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
 _OBJECTS = ("s3", "gs", "az")
 _DIGITS = 64  # of the folder of a project
-_HEAD = 512  # bytes of a pack that a listing reads
+HEAD = 512  # bytes of a pack that a listing reads
+_DAY = 86400.0
 _BLIND = "of two that push at once the later one wins"
 _CURES = (
     (("NoSuchBucket",), "make the bucket, or correct the address"),
@@ -108,11 +110,6 @@ class PackStore:
     def delete(self, name: str) -> None:
         raise NotImplementedError
 
-    def is_blind(self, name: str, blob: bytes) -> bool:
-        """Return True if the server puts what it should refuse; it has done so then."""
-        del name, blob
-        return False
-
 
 class RedisStore(PackStore):
     """Packs as values of a Redis or Valkey server."""
@@ -161,7 +158,7 @@ class RedisStore(PackStore):
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
         for key in self._client.scan_iter(_PREFIX + "*", count=1000):
             name = key.decode("utf-8", "replace").removeprefix(_PREFIX)
-            yield name, self._client.strlen(key), self._client.getrange(key, 0, _HEAD)
+            yield name, self._client.strlen(key), self._client.getrange(key, 0, HEAD)
 
     def delete(self, name: str) -> None:
         self._client.delete(_PREFIX + name)
@@ -172,7 +169,7 @@ class ObjectStore(PackStore):
 
     def __init__(self, address: str, seconds: float) -> None:
         wait = f"{max(1, round(seconds * 1000))}ms"
-        self._client = client("obstore")
+        self._client, self._note = client("obstore"), f"put {shown(address)}"
         self._store = client("obstore.store").from_url(
             # The endpoint of a bucket is its user's choice, plain http too.
             address,
@@ -198,6 +195,16 @@ class ObjectStore(PackStore):
         return bounded(blob), mark
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        age = notes.age(self._note)
+        if mark not in (None, "create") and (age is None or age > _DAY):
+            # There are servers that put what they should refuse. No pack has this mark.
+            notes.write(self._note, "")
+            if self._put(name, blob, {"e_tag": '"of-no-pack"'}):
+                self.remark = self.remark or f"this server ignores If-Match: {_BLIND}"
+                return True
+        return self._put(name, blob, mark)
+
+    def _put(self, name: str, blob: bytes, mark: Any) -> bool:
         faults = client("obstore.exceptions")
         try:
             self._client.put(self._store, name, blob, use_multipart=False, mode=mark or "overwrite")
@@ -207,23 +214,17 @@ class ObjectStore(PackStore):
             if mark is None:
                 raise
             self.remark = f"this server compares no version: {_BLIND}"
-            return self.put(name, blob)
+            return self._put(name, blob, None)
         return True
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
         for item in (meta for chunk in self._client.list(self._store) for meta in chunk):
-            size = min(item["size"], _HEAD)
+            size = min(item["size"], HEAD)
             start = self._client.get_range(self._store, item["path"], start=0, length=size)
             yield item["path"], item["size"], bytes(start)
 
     def delete(self, name: str) -> None:
         self._client.delete(self._store, name)
-
-    def is_blind(self, name: str, blob: bytes) -> bool:
-        # No pack has this mark, so a server that compares refuses.
-        is_put = self.put(name, blob, {"e_tag": '"of-no-pack"'})
-        self.remark = f"this server ignores If-Match: {_BLIND}" if is_put else self.remark
-        return is_put
 
 
 class FileStore(PackStore):
@@ -247,7 +248,7 @@ class FileStore(PackStore):
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         path = os.path.join(self._root, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with alone(_opened(os.path.join(self._root, ".lock"))):
+        with locked(_opened(os.path.join(self._root, ".lock"))):
             now: tuple[int, ...] = ()
             # To open the file has NFS ask its server.
             with suppress(FileNotFoundError), trust.reading(path) as stream:
@@ -262,7 +263,7 @@ class FileStore(PackStore):
             for key in sorted(os.listdir(os.path.join(self._root, folder))):
                 with trust.reading(os.path.join(self._root, folder, key)) as stream:
                     size = os.fstat(stream.fileno()).st_size
-                    yield f"{folder}/{key}", size, stream.read(_HEAD)
+                    yield f"{folder}/{key}", size, stream.read(HEAD)
 
     def delete(self, name: str) -> None:
         os.unlink(os.path.join(self._root, name))

@@ -1,9 +1,7 @@
 """What runs used, in lists that wait for a push.
 
-    packs/<project>.used/<name>    a list: a line for each entry with its layer and its address; named by its content
-    packs/<project>.sent/<name>    an empty file for each list that was pushed
-    packs/<project>.push           locked by the child that pushes
-    packs/last.run                 the name of the project that ran last
+    packs/<project>/<digest>    a list: layer and address of each entry, as JSON; named by its content
+    packs/<project>.lock        locked by the process that pushes
 
 <project> is a digest of its name. A missing or damaged list costs time only.
 """
@@ -11,53 +9,44 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from kcl.base import process
 from kcl.base.settings import trust
-from kcl.cache import places
-from kcl.cache.stores.directory import publish
+from kcl.cache import notes, places
+from kcl.cache.stores.directory import Directory
+from kcl.errors import DamagedEntry
 
 Place = tuple[str, str]  # the name of a layer, and an address there
-_LAST = "last.run"
-_LARGE = 64 << 20  # bytes of a file of lines
+_LAST = "the project that ran last"
+_LARGE = 64 << 20  # bytes of a list
 _MANY = 64  # lists of one project, before they are joined
 
 
-def path(name: str) -> str:
-    """Return the path of a file among the notes, in a folder that exists; raises OSError and UnusableDirectory."""
-    folder = places.own(places.PACKS)
-    trust.make_trusted(folder)
-    return os.path.join(folder, name)
-
-
-def leave(project: str, used: Mapping[str, Iterable[str]]) -> bool:
-    """Leave the addresses that this run used; return False if they wait, or were pushed, in an equal list."""
-    folder = _folder(project, "used")
+def leave(project: str, used: Iterable[Place]) -> None:
+    """Leave the places that this run used; raises a store's errors."""
     if last() != project:
-        publish(path(_LAST), project.encode())
-    text = text_of((layer, address) for layer, addresses in used.items() for address in addresses)
-    name, is_new = _write(folder, text)
-    if is_new and len(names := {*os.listdir(folder)}) > _MANY:
-        joined, _is_new = _write(folder, text_of(_read(folder)))
-        _remove(folder, names - {joined})
-    return is_new and not os.path.lexists(os.path.join(_folder(project, "sent"), name))
+        notes.write(_LAST, project)
+    lists = _lists(project)
+    # An equal list is written again: its time says which list is the latest.
+    _put(lists, used)
+    if len(names := [*lists.scan()]) > _MANY:
+        joined = _put(lists, _read(lists, names))
+        for name in {*names} - {joined}:
+            lists.delete(name)
 
 
 def last() -> str:
     """Return the name of the project that ran last; empty if none is known."""
-    with suppress(OSError):
-        return _content(os.path.join(places.own(places.PACKS), _LAST)).decode("utf-8", "replace")
-    return ""
+    return str(notes.read(_LAST) or "")
 
 
 def waits(project: str) -> bool:
     """Return True if a list of this project waits for a push."""
-    with suppress(OSError):
-        return bool(os.listdir(_folder(project, "used")))
-    return False
+    return any(_lists(project).scan())
 
 
 @contextmanager
@@ -66,95 +55,60 @@ def taken(project: str) -> Iterator[list[Place]]:
 
     What an error ends stays for the next push.
     """
-    folder, sent = _folder(project, "used"), _folder(project, "sent")
-    with locked(_folder(project, "push")):
-        names = os.listdir(folder) if os.path.isdir(folder) else []
-        yield _read(folder)
+    lists = _lists(project)
+    with locked(lock(os.path.basename(lists.location))):
+        names = [*lists.scan()]
+        yield _read(lists, names)
         # A push that failed does not come here.
         for name in names:
-            _write(sent, b"", name)
-        _remove(folder, names)
-        _remove(sent, [os.path.basename(file) for file in _files(sent)[: -4 * _MANY]])
+            lists.delete(name)
+
+
+def lock(name: str) -> int:
+    """Open a file to be locked, in a folder that is made; raises OSError and UnusableDirectory."""
+    folder = places.own(places.PACKS)
+    trust.make_trusted(folder)
+    return trust.opened(os.path.join(folder, f"{name}.lock"), trust.LOCK)
 
 
 @contextmanager
-def locked(file: str) -> Iterator[None]:
-    """Wait until this process alone has locked a file; a file system without locks lets everybody in."""
-    with alone(trust.opened(file, trust.LOCK)):
-        yield
+def locked(file: int) -> Iterator[None]:
+    """Wait until this process alone has locked an open file, and close it in the end.
 
-
-@contextmanager
-def alone(lock: int) -> Iterator[None]:
-    """Wait until this process alone has locked an open file, and close it in the end."""
+    A file system without locks lets everybody in.
+    """
     try:
         with suppress(OSError):
-            process.lock(lock, waits=True)
+            process.lock(file, waits=True)
         yield
     finally:
-        os.close(lock)
+        os.close(file)
 
 
-def text_of(entries: Iterable[Place]) -> bytes:
-    """Return a line for each entry."""
-    return "".join(f"{layer} {address}\n" for layer, address in dict.fromkeys(entries)).encode()
+def _lists(project: str) -> Directory:
+    name = hashlib.sha256(project.encode()).hexdigest()[:32]
+    return Directory(os.path.join(places.own(places.PACKS), name))
 
 
-def lines(file: str) -> list[Place]:
-    """Return layer and address in each line of a file that has both; raises OSError for one that cannot be read whole."""
-    words = [line.split(" ") for line in _content(file).decode("ascii", "replace").splitlines()]
-    return [(line[0], line[1]) for line in words if len(line) == 2]
+def _put(lists: Directory, used: Iterable[Place]) -> str:
+    text = json.dumps([*used]).encode()
+    name = hashlib.sha256(text).hexdigest()
+    lists.put(name, text)
+    return name
 
 
-def _content(file: str) -> bytes:
-    content, status = trust.content(file, _LARGE, frozenset({0}))
-    if status.st_size > len(content):
-        raise OSError(f"{file} is larger than {_LARGE} bytes: remove it")
-    return content
-
-
-def _folder(project: str, end: str) -> str:
-    return path(f"{hashlib.sha256(project.encode()).hexdigest()[:32]}.{end}")
-
-
-def _write(folder: str, text: bytes, name: str = "") -> tuple[str, bool]:
-    """Write a list that is named by its content, or touch it; return its name, and True if it is new."""
-    trust.make_trusted(folder)
-    name = name or hashlib.sha256(text).hexdigest()
-    file = os.path.join(folder, name)
-    try:
-        # The time says which list is the latest.
-        os.utime(file)
-        return name, False
-    except FileNotFoundError:
-        publish(file, text)
-        return name, True
-
-
-def _read(folder: str) -> list[Place]:
-    """Return the entries of the readable lists, those of the latest list last."""
+def _read(lists: Directory, names: Iterable[str]) -> list[Place]:
+    """Return the places in the readable lists, those of the latest list last."""
+    dated = []
+    for name in names:
+        with suppress(OSError, DamagedEntry):
+            if (head := lists.head(name, _LARGE)) is not None:
+                dated.append((head[0].used or 0.0, head[1]))
     ordered: dict[Place, None] = {}
-    for file in _files(folder):
-        with suppress(OSError):
-            for place in lines(file):
+    for _moment, text in sorted(dated):
+        with suppress(ValueError, TypeError, RecursionError):
+            for layer, address in json.loads(text):
                 # A later use moves an entry to the end.
-                ordered.pop(place, None)
+                ordered.pop(place := (str(layer), str(address)), None)
                 ordered[place] = None
     return [*ordered]
-
-
-def _files(folder: str) -> list[str]:
-    """Return the paths of the files in a folder, the latest last."""
-    dated = []
-    with suppress(FileNotFoundError), os.scandir(folder) as items:
-        for item in items:
-            with suppress(FileNotFoundError):
-                dated.append((item.stat().st_mtime_ns, item.path))
-    return [file for _moment, file in sorted(dated)]
-
-
-def _remove(folder: str, names: Iterable[str]) -> None:
-    for name in names:
-        # Another process may join them.
-        with suppress(OSError):
-            os.unlink(os.path.join(folder, name))

@@ -36,7 +36,7 @@ class TableFile(NamedTuple):
 def tables(kernel: str | None = None) -> list[TableFile]:
     """Return the tables on disk, or those of a kernel, by kernel and device. Raises nothing."""
     by_key: dict[str, TableFile] = {}
-    for place, entry in run_memo.used(places.TUNING, every=True):
+    for place, entry in run_memo.every(places.TUNING):
         about, kind = entry.metadata, place.partition("-")[0]
         # A table of another kcl may lack what is read here, and is left out.
         with suppress(KeyError, TypeError, ValueError, AttributeError):

@@ -147,6 +147,7 @@ DIRECTORIES = {
     "inspect.history.records": "counts and misses of processes",
     "inspect.inventory": "whether a store has a file for each entry",
     "inspect.space": "pinned kernels",
+    "remote.used": "what runs used, until it is pushed",
 }
 
 

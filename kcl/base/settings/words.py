@@ -87,9 +87,8 @@ WORDS = {
     ),
     "KCL_REMOTE_WRITE": Words(
         '`true`, `false` or `"exit"`',
-        "A process that used something new pushes it",
-        '`true`: after its end; `"exit"`: before it, in a minute at most. New is what no earlier process '
-        "used.",
+        "A process that made an entry pushes what runs used",
+        '`true`: after its end; `"exit"`: before it, in a minute at most. Once in `remote_fresh` any process pushes.',
         default="false",
     ),
     "KCL_REPORT": Words(

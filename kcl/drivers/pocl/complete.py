@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 
 from kcl.base import settings
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, origin
 from kcl.cache.layer import Layer
 from kcl.cache.locks import state_of
 from kcl.drivers.pocl import poclbin, traces
@@ -218,7 +218,11 @@ def _publish(
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}
     log = traces.without_directories(job.parts.get("build.log", b""))
-    entry = Entry(job.key, {**kept, **about}, {**job.parts, "build.log": log, "binary": blob})
+    entry = Entry(
+        job.key,
+        {**kept, **about, **origin(before)},
+        {**job.parts, "build.log": log, "binary": blob},
+    )
     faults: list[Exception] = []
     layer.publish(str(job.metadata["address"]), entry, faults)
     if faults:

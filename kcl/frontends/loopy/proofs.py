@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.frontends.loopy import moment
 
@@ -88,17 +88,14 @@ class Group:
             return
         self._as_of = now
         layers.generator().memory.pop(self._key.digest, None)
-        for digest, (keeps, warned, facts) in self._stored().items():
+        for digest, (keeps, warned, facts) in _proven(self._stored()).items():
             # What this process proved itself is younger than the row.
             if digest not in proven:
                 proven[digest] = Proof(keeps, tuple([WarningFact(*fact) for fact in warned]), facts)
             self.known[digest] = proven[digest]
 
-    def _stored(self) -> dict[str, Any]:
-        entry = layers.generator().look_up(self._key.digest, self._key).entry
-        proven = entry.metadata.get("proven") if entry is not None else None
-        # The proofs are as this kcl writes them, since its format is in the key.
-        return proven if type(proven) is dict else {}
+    def _stored(self) -> Entry | None:
+        return layers.generator().look_up(self._key.digest, self._key).entry
 
     def write(self) -> None:
         """Publish the new proofs, together with those that other processes have published since."""
@@ -108,8 +105,9 @@ class Group:
             new, self.new = self.new, {}
         # The layer remembers the row that it read: what other processes added since would be lost.
         layers.generator().memory.pop(self._key.digest, None)
+        before = self._stored()
         merged = {
-            **self._stored(),
+            **_proven(before),
             **{
                 digest: [proof.keeps_arguments, [*map(list, proof.warned)], proof.facts]
                 for digest, proof in new.items()
@@ -119,8 +117,15 @@ class Group:
             "kernel": self._name,
             "created": int(time.time()),
             "proven": dict(list(merged.items())[-LIMIT:]),
+            **origin(before),
         }
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
+
+
+def _proven(entry: Entry | None) -> dict[str, Any]:
+    proven = entry.metadata.get("proven") if entry is not None else None
+    # The proofs are as this kcl writes them, since its format is in the key.
+    return proven if type(proven) is dict else {}
 
 
 def group(file: str) -> Group:

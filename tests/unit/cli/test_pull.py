@@ -11,13 +11,14 @@ from kcl.remote import driver, seal, used
 
 pytestmark = pytest.mark.faults
 NAME = "app/run.py"
+ENTRY = [("generator", ROW.key.digest)]
 
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """A remote of plain files that needs no signature, and a run whose entry waits for a push."""
     found = remotes.with_row(tmp_path, monkeypatch)
-    used.leave(NAME, {"generator": [ROW.key.digest]})
+    used.leave(NAME, ENTRY)
     return found
 
 
@@ -25,7 +26,7 @@ def test_there_and_back(address):
     """The driver that missed last is pushed and pulled; the outcome is a line."""
     assert f"{address}, {NAME}: pushed: 1 entry, " in run("push").output
     assert ": no run has used an entry here since the last push (" in run("push").output
-    used.leave(NAME, {"generator": [ROW.key.digest]})
+    used.leave(NAME, ENTRY)
     assert ": all of 1 entry are there (" in run("push").output
     assert f"{address}, {NAME}: pulled: 1 entry, " in run("pull").output
 
@@ -60,11 +61,11 @@ def test_project(address, monkeypatch, tmp_path):
     monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "new"))
     said = run("push").output
     assert f"{address}, app: no run has used an entry" in said
-    assert "remote_name in pyproject.toml gives one" in said
+    assert "app is the name of the folder" in said
     (tmp_path / "app" / "pyproject.toml").write_text("[project]\nname = 'named'\n")
     assert f"{address}, named: no run has used an entry" in run("push").output
-    used.leave("named", {"generator": [ROW.key.digest]})
-    used.leave("other", {"generator": [ROW.key.digest]})
+    used.leave("named", ENTRY)
+    used.leave("other", ENTRY)
     assert f"{address}, named: " in run("push").output  # where this is, not what ran last
     assert f"{address}, other: " in run("push").output
 
@@ -87,7 +88,7 @@ def test_key(address, tmp_path):
 
 def test_anew(address, tmp_path):
     """A damaged own pack is a failure that names the way out."""
-    name = driver.pack_name(NAME, None)
+    name = driver.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
     assert "kcl push --anew" in run("push", code=1).output

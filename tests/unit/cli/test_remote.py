@@ -15,7 +15,7 @@ def address(tmp_path, monkeypatch):
     """A remote of plain files with the packs of two projects."""
     found = remotes.with_row(tmp_path, monkeypatch)
     for name in ("app", "other one"):
-        used.leave(name, {"generator": [ROW.key.digest]})
+        used.leave(name, [("generator", ROW.key.digest)])
         run("push", "--name", name)
     return found
 
@@ -42,8 +42,8 @@ def test_remove(address):
 
 def test_lies(address):
     """What a pack says of itself is shown without control characters, and nothing of it fails a listing."""
-    store, name = stores.store_of(address, 1.0), driver.pack_name("app", None)
-    for blob in (b"", b"\xff" * 1000, seal.seal(name, None, [], b"", "a\x1b[31m\u202eb\nc")):
+    store, name = stores.store_of(address, 1.0), driver.pack_name("app", seal.UNSIGNED)
+    for blob in (b"", b"\xff" * 1000, seal.seal(name, None, b"", "a\x1b[31m\u202eb\nc")):
         store.put(name, blob)
         output = run("remote", "ls").output
         assert "\x1b" not in output

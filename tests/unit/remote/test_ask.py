@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pathlib
 import sys
@@ -21,6 +20,7 @@ from kcl.base import process
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
+from kcl.cache import notes as states
 from kcl.errors import CacheFault
 from kcl.remote import ask, driver, ending, notes, project, seal, used
 from kcl.remote.stores import store_of
@@ -43,8 +43,8 @@ def remote(tmp_path, monkeypatch):
         address = server.address()
         if full:
             pack = contents.pack({PLACE: ROW}, CacheInfo())
-            name = driver.pack_name(project.name(), None)
-            store_of(address, 10.0).put(name, seal.seal(name, None, [], pack))
+            name = driver.pack_name(project.name(), seal.UNSIGNED)
+            store_of(address, 10.0).put(name, seal.seal(name, None, pack))
         if through is not None:
             address = address.replace(f":{server.port}", f":{through.port}")
         set_remote(address, **settings)
@@ -59,6 +59,11 @@ def remote(tmp_path, monkeypatch):
     return make
 
 
+def pulled():
+    """Return the name of the note on the last pull."""
+    return notes.name("pull", project.name(), os.environ["KCL_REMOTE"])
+
+
 class Asked:
     """What a process saw that asked its remote once."""
 
@@ -69,8 +74,7 @@ class Asked:
             self.came = ask.before_a_miss(strict)
         self.seconds = time.monotonic() - started
         self.said = [str(one.message) for one in said]
-        noted = notes.read(driver.digest(project.name()))
-        self.outcome = noted and noted[0]
+        self.outcome = notes.read(pulled())
 
     def __repr__(self) -> str:
         return f"<{self.came} {self.seconds:.2f} s {self.said} {self.outcome}>"
@@ -92,7 +96,8 @@ class TestPull:
         assert asked.came, asked
         assert asked.said == []
         assert (asked.outcome.fault, asked.outcome.entries) == ("", 1)
-        assert layers.generator().read(ROW.key.digest) == ROW
+        came = ROW.described(signers=["unsigned"])
+        assert layers.generator().read(ROW.key.digest) == came
         assert not Asked().came
         assert server.asked() == before + (kind != "file")
 
@@ -114,8 +119,10 @@ class TestPull:
         monkeypatch.setattr(process, "STARTED", time.time_ns())
         assert not Asked(strict=True).came
         assert server.asked() == before + 2
-        os.utime(used.path(driver.digest(project.name())), (1, time.time() - 3700))
-        assert again().said == []
+        now = time.time
+        with monkeypatch.context() as later:
+            later.setattr(states.time, "time", lambda: now() + 3700)
+            assert again().said == []
         assert server.asked() == before + 3
         remote.at(os.environ["KCL_REMOTE"], trusted_keys=[seal.PublicKey("a", bytes(32)).line])
         assert again().said == []
@@ -124,8 +131,8 @@ class TestPull:
     def test_refused_push(self, remote):
         """A push that failed stands in the report of a run that misses."""
         remote("file")
-        name = f"{driver.digest(project.name())}.pushed"
-        notes.write(name, notes.Outcome(project.name(), "no right to write"))
+        name = notes.name("push", project.name(), os.environ["KCL_REMOTE"])
+        notes.write(name, notes.Outcome("no right to write"))
         assert Asked().said == []
         assert layers.generator().notes == ["the last push failed: no right to write"]
 
@@ -226,8 +233,7 @@ class TestFaults:
         """Who waits for the child of another process waits within the same bound, and starts none."""
         server = remote("http", remote_timeout="0.2s")
         before = server.asked()
-        with open(used.path(f"{driver.digest(project.name())}.lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with used.locked(used.lock(driver.digest(project.name()))):
             asked = Asked()
         assert (asked.came, asked.said) == (False, [])
         assert asked.seconds < 0.2 + SLACK
@@ -258,7 +264,7 @@ class TestFaults:
             assert not Asked().came
             monkeypatch.setattr(ending, "_SECONDS", 0.3)
             started = time.monotonic()
-            layers.generator().used[ROW.key.digest] = None
+            layers.generator().used[ROW.key.digest] = True
             ending.at_exit()
             assert time.monotonic() - started < 0.3 + SLACK
 

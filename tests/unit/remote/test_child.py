@@ -11,7 +11,7 @@ import pytest
 import remotes
 from proxy import Proxy
 
-from kcl.remote import child, driver, notes
+from kcl.remote import child, notes
 
 
 @pytest.fixture
@@ -23,46 +23,56 @@ def address(tmp_path):
 
 
 def test_note(address):
-    """What a child is asked is done, and noted under the name of the driver; the address may be of any length."""
-    for work, note in (("pull", ""), ("push", ".pushed")):
-        found = child.run(work, "app/run.py", address, 60.0)
-        assert notes.read(driver.digest("app/run.py") + note)[0] == found
-        assert (found.driver, found.fault, found.bytes) == ("app/run.py", "", 0)
-        assert found.terms == driver.terms(address)
+    """What a child is asked is done, and noted."""
+    for work in ("pull", "push"):
+        found = child.run(work, "app", address, 60.0)
+        assert notes.read(notes.name(work, "app", address)) == found
+        assert (found.fault, found.bytes) == ("", 0)
 
 
 def test_long(address, monkeypatch):
     """A search path of any length is handed on."""
     monkeypatch.setattr("sys.path", [*sys.path, "/" + "x" * 200_000])
-    assert not child.run("pull", "app/run.py", address, 60.0).fault
+    assert not child.run("pull", "app", address, 60.0).fault
 
 
 def test_attempt(address, tmp_path):
     """A try leaves no note, and no folder."""
-    assert child.run("attempt", "app/run.py", address, 60.0)[:4] == ("app/run.py", "", 0, 0)
+    assert child.run("pull", "app", address, 60.0, load=False)[:3] == ("", 0, 0)
     assert not (tmp_path / "cache").exists()
 
 
 def test_late(address):
     """A wait ends in time, and the child goes on."""
-    assert "no answer in 0.0 s" in child.run("pull", "app/run.py", address, 0.0).fault
+    assert child.run("pull", "app", address, 0.0) is None
     end = time.monotonic() + 60.0
-    while notes.read(driver.digest("app/run.py")) is None:
+    while notes.read(notes.name("pull", "app", address)) is None:
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+BOUNDED = """
+import resource, sys
+from kcl.remote import child, packs
+
+def pull(*given):
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] == 2 << 30
+    return unbounded(*given)
+
+unbounded, packs.pull, child.SECONDS["pull"] = packs.pull, pull, 2
+child.main("pull", "app", sys.argv[1], sys.argv[2], {})
+"""
 
 
 def test_ends_by_itself(tmp_path):
     """A child is bounded in time and in address space, whatever the server does."""
     remotes.demand("redis")
-    code = "import resource, sys\nfrom kcl.remote import child\nchild.SECONDS['pull'] = 2\n"
-    code += "child._bound()\nassert resource.getrlimit(resource.RLIMIT_AS)[0] == 2 << 30\n"
-    code += "child.main({'work': 'pull', 'driver': 'x', 'address': sys.argv[1], 'root': sys.argv[2], 'file': ''})"
     with Proxy(remotes.server("redis", None).port, "swallowed") as bad:
         address = f"redis://127.0.0.1:{bad.port}/0"
         remotes.configure(tmp_path / "config", remote_unsigned=[address])
         done = subprocess.run(
-            [sys.executable, "-c", code, address, str(tmp_path / "cache")], stderr=subprocess.PIPE
+            [sys.executable, "-c", BOUNDED, address, str(tmp_path / "cache")],
+            stderr=subprocess.PIPE,
         )
     assert done.returncode == -signal.SIGALRM, done.stderr
 
@@ -74,6 +84,6 @@ def test_secrets(monkeypatch):
     sys.addaudithook(
         lambda event, given: started.append(str(given)) if event == "subprocess.Popen" else None
     )
-    assert child.run("attempt", "app/run.py", address, 60.0).fault
+    assert child.run("pull", "app", address, 60.0, load=False).fault
     assert started
     assert not any("secretword" in one for one in started)

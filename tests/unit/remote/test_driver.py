@@ -9,7 +9,7 @@ import remotes
 
 import kcl
 from kcl.remote import driver
-from kcl.remote.seal import PublicKey
+from kcl.remote.seal import UNSIGNED, PublicKey
 from kcl.remote.stores import RemoteFault
 
 KEY = PublicKey("team", bytes(32))
@@ -18,10 +18,10 @@ ADDRESS = "redis://user:word@host/0"
 
 class TestPackName:
     def test_parts(self, monkeypatch):
-        """Driver, signer, Python and kcl are in the name; a directory of this machine is not."""
+        """Project, signer, Python and kcl are in the name; a directory of this machine is not."""
         names = {
             driver.pack_name("app/run.py", KEY),
-            driver.pack_name("app/run.py", None),
+            driver.pack_name("app/run.py", UNSIGNED),
             driver.pack_name("x", KEY),
         }
         monkeypatch.setattr(sys, "version_info", (*sys.version_info[:2], 99))
@@ -43,19 +43,11 @@ class TestBelief:
             driver.believed(ADDRESS)
 
     def test_keys_in_order(self, tmp_path):
-        """Packs of the trusted keys are asked for in their order, then one that nobody signed."""
+        """Packs of the trusted keys are asked for in their order, then one that nobody need have signed."""
         other = PublicKey("other", bytes(range(32)))
         lines = [other.line, KEY.line]
         remotes.configure(
             tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
         )
-        assert driver.believed(ADDRESS) == [other, KEY, None]
+        assert driver.believed(ADDRESS) == [other, KEY, UNSIGNED]
         assert driver.believed(ADDRESS + "1") == [other, KEY]
-
-    def test_terms(self, tmp_path):
-        """Other trusted keys and another remote are other terms."""
-        found = {driver.terms(ADDRESS), driver.terms("file:///x")}
-        remotes.configure(tmp_path / "config", trusted_keys=[KEY.line])
-        found.add(driver.terms(ADDRESS))
-        remotes.configure(tmp_path / "config", remote_unsigned=[ADDRESS])
-        assert len(found | {driver.terms(ADDRESS)}) == 4

@@ -17,7 +17,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.remote import driver, notes, packs, seal, stores, used
+from kcl.remote import driver, packs, seal, stores, used
 from kcl.remote.stores import RemoteFault, store_of
 
 NAME = "app/run.py"
@@ -50,10 +50,11 @@ class Site:
 
 
 def made(*kernels, size=100):
-    """Make an entry of each kernel, as a run that is noted."""
+    """Find or make an entry of each kernel, as a run that is noted."""
     for kernel in kernels:
-        layers.generator().publish(row(kernel, size).key.digest, row(kernel, size))
-    used.leave(NAME, {"generator": [row(kernel, size).key.digest for kernel in kernels]})
+        if layers.generator().read(row(kernel, size).key.digest) is None:
+            layers.generator().publish(row(kernel, size).key.digest, row(kernel, size))
+    used.leave(NAME, [("generator", row(kernel, size).key.digest) for kernel in kernels])
 
 
 def row(kernel, size=100):
@@ -83,15 +84,20 @@ def here(sites):
     return site.use(trusted_keys=[seal.new("team").line])
 
 
-def content(site):
-    """Return the kernels in the pack."""
-    name = driver.pack_name(NAME, seal.signing()[0])
-    _second, order, data = seal.unseal(
-        name, store_of(site.address, 1.0).get(name), seal.signing()[0]
-    )
+def packed(site):
+    """Return the kernels in the own pack, in their order there."""
+    key = seal.signing()[0]
+    name = driver.pack_name(NAME, key)
+    _second, data = seal.unseal(name, store_of(site.address, 1.0).get(name), key)
+    return [entry.metadata["kernel"] for _place, entry in contents.unpack(data, CacheInfo())]
+
+
+def brought():
+    """Return the keys under which kernels came."""
     return {
-        entry.metadata["kernel"] for entry in dict(contents.unpack(data, CacheInfo())).values()
-    }, order
+        layers.layer(layer).read(address).metadata["kernel"]: signers
+        for (layer, address), signers in contents.brought().items()
+    }
 
 
 def waiting():
@@ -103,21 +109,20 @@ def waiting():
 
 class TestTravel:
     def test_there_and_back(self, here, sites):
-        """What one machine pushed another one loads, with a line on each entry; an earlier pack is joined."""
+        """What one machine pushed another one loads, with the key on each entry; an earlier pack is joined."""
         here.makes("one")
         assert packs.push(NAME, here.address).bytes
         here.makes("two")
         assert packs.push(NAME, here.address).entries == 1
         there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
-        found = packs.pull(NAME, there.address)
-        assert (found.fault, found.entries) == ("", 2)
+        outcome = packs.pull(NAME, there.address)
+        assert (outcome.fault, outcome.entries) == ("", 2)
         assert there.has() == {"one", "two"}
         signer = seal.key_of(here.settings["trusted_keys"][0]).id
-        assert notes.arrivals() == {
-            ("generator", row(kernel).key.digest): {signer} for kernel in ("one", "two")
-        }
-        blob = layers.generator().stores[0].get(row("one").key.digest)
-        assert blob == row("one").pack()
+        assert brought() == {"one": [signer], "two": [signer]}
+        came = layers.generator().read(row("one").key.digest)
+        assert came == row("one").described(signers=[signer])
+        assert packs.pull("other", here.address).bytes == 0
 
     def test_nothing_new(self, here):
         """A run that made nothing that the pack lacks puts nothing, and is not pushed again."""
@@ -129,8 +134,8 @@ class TestTravel:
         before = os.stat(
             here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
         ).st_mtime_ns
-        found = packs.push(NAME, here.address)
-        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there", 0)
+        outcome = packs.push(NAME, here.address)
+        assert outcome == ("", 0, 0, 0.0, "all of 1 entry are there", 0)
         assert (
             os.stat(
                 here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
@@ -146,14 +151,8 @@ class TestTravel:
         )
         here.makes("two")
         assert packs.push(NAME, here.address, str(tmp_path / "x.kclb")).entries == 1
-        assert content(here)[0] == {"one"}
+        assert {*packed(here)} == {"one"}
         assert len(waiting()) == 1
-
-    def test_other_driver(self, here):
-        """The pack of one driver is not that of another."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        assert packs.pull("other", here.address).bytes == 0
 
     def test_all_trusted_keys(self, here, sites):
         """The packs of all trusted keys are read; what two of them brought is noted under both."""
@@ -171,9 +170,8 @@ class TestTravel:
             r"a pack .* by second 0\.0 days ago; a pack .* by team 0\.0 days ago", found.remark
         )
         assert there.has() == {"one", "two", "both"}
-        signers = {seal.key_of(one).id for one in keys}
-        assert notes.arrivals()["generator", row("both").key.digest] == signers
-        assert packs.remove(seal.key_of(line).id) == 2
+        assert {*brought()["both"]} == {seal.key_of(one).id for one in keys}
+        assert contents.remove(seal.key_of(line).id) == 2
         assert there.has() == {"one"}
 
     def test_damaged_beside(self, here, sites):
@@ -205,22 +203,6 @@ class TestTravel:
         assert there.has() == {"one"}
         assert (found.entries, "too slow" in found.fault) == (1, True)
 
-    def test_a_killed_pull(self, here, sites, monkeypatch):
-        """What a killed pull stored is noted under its key."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
-
-        def killed(data):
-            contents.store(data, CacheInfo())
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(packs.bundle, "load", killed)
-        with pytest.raises(KeyboardInterrupt):
-            packs.pull(NAME, there.address)
-        assert there.has() == {"one"}
-        assert len(notes.arrivals()) == 1
-
     def test_made_again(self, here, sites):
         """What came, was removed and was made again here is pushed under the own key; what is hit is not."""
         here.makes("one", "two")
@@ -228,36 +210,20 @@ class TestTravel:
         there = sites("there").use()
         there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
         packs.pull(NAME, there.address)
-        layers.generator().delete(row("one").key.digest)
-        notes.made([("generator", row("one").key.digest)])
+        layers.generator().publish(row("one").key.digest, row("one"))
         there.use(trusted_keys=[])
         there.makes("one", "two")
         assert packs.push(NAME, there.address).entries == 1
-        assert content(there)[0] == {"one"}
-
-    def test_made_meanwhile(self, here, sites, monkeypatch):
-        """What comes while another process makes the same counts as come."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
-        load = packs.bundle.load
-
-        def loaded(data):
-            notes.made([("generator", row("one").key.digest)])
-            return load(data)
-
-        monkeypatch.setattr(packs.bundle, "load", loaded)
-        packs.pull(NAME, there.address)
-        assert len(notes.arrivals()) == 1
+        assert {*packed(there)} == {"one"}
 
     def test_made_here(self, here, sites):
-        """What was made here before a pack brought the same is no frontends."""
+        """What was made here before a pack brought the same is of no key."""
         here.makes("one")
         packs.push(NAME, here.address)
         there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
         there.makes("one")
         packs.pull(NAME, there.address)
-        assert notes.arrivals() == {}
+        assert brought() == {}
 
     def test_too_much_together(self, here, sites, monkeypatch):
         """Above a bound on all packs the later ones are left out, and that is said."""
@@ -280,7 +246,7 @@ class TestTravel:
         assert packs.push(NAME, here.address).entries == 1
         there = sites("there").use(remote_unsigned=[here.address])
         assert packs.pull(NAME, here.address).entries == 1
-        assert [*notes.arrivals().values()] == [{"unsigned"}]
+        assert brought() == {"one": ["unsigned"]}
         sites("third").use(remote_unsigned=[there.address + "/x"])
         with pytest.raises(RemoteFault, match="no key is trusted"):
             packs.pull(NAME, here.address)
@@ -296,7 +262,7 @@ class TestPush:
         packs.pull(NAME, there.address)
         there.makes("one", "two")
         packs.push(NAME, there.address)
-        assert content(there)[0] == {"two"}
+        assert {*packed(there)} == {"two"}
 
     def test_a_lost_server(self, here, sites, tmp_path):
         """A new server is filled by the next machine that has the key; another one says which key does it."""
@@ -322,7 +288,7 @@ class TestPush:
         there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
         there.makes("one", "two")
         assert packs.push(NAME, there.address).entries == 1
-        assert content(there)[0] == {"two"}
+        assert {*packed(there)} == {"two"}
 
     def test_foreign_content(self, here, sites):
         """What came under another key too, or in part, is not signed: its bytes may be those of the other one."""
@@ -352,7 +318,6 @@ class TestPush:
             blob = seal.seal(
                 name,
                 seal.signing()[1],
-                ["other"],
                 contents.pack({("generator", entry.key.digest): entry}, CacheInfo()),
             )
             assert put(self, name, blob)
@@ -363,7 +328,7 @@ class TestPush:
             assert packs.push(NAME, here.address).entries == 1
         finally:
             stores.FileStore.put = put
-        assert content(here)[0] == {"one", "other"}
+        assert {*packed(here)} == {"one", "other"}
 
     def test_beside_others_for_ever(self, here, monkeypatch):
         """A push that never gets its turn is an error, and its entries wait for the next one."""
@@ -386,7 +351,7 @@ class TestPush:
         store.put(name, before)  # by a process that had read it before
         here.makes("one", "two")
         assert packs.push(NAME, here.address).entries == 1
-        assert content(here)[0] == {"one", "two"}
+        assert {*packed(here)} == {"one", "two"}
 
     def test_damaged_pack(self, here):
         """A damaged pack of the own key is an error with its cure; `anew` starts it over."""
@@ -398,7 +363,7 @@ class TestPush:
         with pytest.raises(RemoteFault, match="kcl push --anew"):
             packs.push(NAME, here.address)
         assert packs.push(NAME, here.address, anew=True).entries == 1
-        assert content(here)[0] == {"two"}
+        assert {*packed(here)} == {"two"}
 
     def test_damaged_once(self, here, monkeypatch):
         """One damaged read loses nothing: the pack is read again."""
@@ -415,29 +380,10 @@ class TestPush:
         here.makes("two")
         assert packs.push(NAME, here.address).entries == 1
         assert len(reads) == 2
-        assert content(here)[0] == {"one", "two"}
-
-    def test_tried_once_a_day(self, here, monkeypatch):
-        """Whether the server refuses what it should is tried once a day, however often a machine pushes."""
-        tried, days = [], [0.0]
-        monkeypatch.setattr(
-            stores.FileStore, "is_blind", lambda _self, name, _blob: tried.append(name)
-        )
-        monkeypatch.setattr(packs.states.time, "time", lambda: 1.8e9 + 86400 * days[0])
-        put = packs.states.Directory.put
-
-        def dated(self, place, blob):
-            put(self, place, blob)
-            os.utime(f"{self.location}/{place}", (1, 1.8e9 + 86400 * days[0]))
-
-        monkeypatch.setattr(packs.states.Directory, "put", dated)
-        for days[0], number in ((0.0, 1), (0.6, 1), (1.2, 2), (1.8, 2)):
-            here.makes(f"on day {days[0]}")
-            packs.push(NAME, here.address)
-            assert len(tried) == number
+        assert {*packed(here)} == {"one", "two"}
 
     def test_bound(self, here, monkeypatch):
-        """Where there is too much, kernels go, the least recently used first."""
+        """Where there is too much, entries go, the least recently used first."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
         for kernel in ("a", "b", "c"):
             here.makes(kernel, size=30_000)
@@ -445,9 +391,7 @@ class TestPush:
         here.makes("a", size=30_000)
         here.makes("d", size=30_000)
         packs.push(NAME, here.address)
-        kernels, order = content(here)
-        assert kernels == {"a", "c", "d"}
-        assert order == ["c", "a", "d"]
+        assert packed(here) == ["c", "a", "d"]
 
     def test_full(self, here, monkeypatch):
         """What cannot fit is said, and the pack still takes what can."""
@@ -461,7 +405,7 @@ class TestPush:
         here.makes("huge", size=200_000)
         here.makes("b", size=30_000)
         assert packs.push(NAME, here.address).entries == 1
-        assert content(here)[0] == {"a", "b"}
+        assert {*packed(here)} == {"a", "b"}
 
 
 CROWD = """
@@ -501,8 +445,8 @@ class TestCrowd:
         for one in started:
             one.communicate(timeout=200)
             assert one.returncode == 0
-        blob = store_of(address, 10.0).get(driver.pack_name(NAME, None))
-        held = dict(contents.unpack(seal.unseal("", blob, None)[2], CacheInfo()))
+        blob = store_of(address, 10.0).get(driver.pack_name(NAME, seal.UNSIGNED))
+        held = dict(contents.unpack(seal.unseal("", blob, seal.UNSIGNED)[1], CacheInfo()))
         assert {entry.metadata["kernel"] for entry in held.values()} == {
             f"{number}-{kernel}" for number in range(4) for kernel in range(4)
         }
@@ -526,12 +470,12 @@ class TestLies:
         assert re.search(r"(team|pack of kcl).*kcl key forget", found.fault)
         assert found.entries == 0
         assert there.has() == set()
-        assert notes.arrivals() == {}
+        assert brought() == {}
 
     def test_replayed(self, here, sites, pack):
         """A pack of another driver, signed by the trusted key."""
         store, name, _blob = pack
-        here.makes("three")
+        used.leave("other", [("generator", row("one").key.digest)])
         packs.push("other", here.address)
         store.put(name, store.get(driver.pack_name("other", seal.signing()[0])))
         self.refused(here, sites)
@@ -539,7 +483,7 @@ class TestLies:
     def test_unsigned_in_place(self, here, sites, pack):
         """A pack without a signature under the name of a key."""
         store, name, blob = pack
-        store.put(name, seal.seal(name, None, *seal.unseal(name, blob, None)[1:]))
+        store.put(name, seal.seal(name, None, seal.unseal(name, blob, seal.UNSIGNED)[1]))
         self.refused(here, sites)
 
     def test_older(self, here, sites, pack):

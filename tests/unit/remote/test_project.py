@@ -66,9 +66,10 @@ class TestName:
         )
         assert project.name() == "team/app"
 
-    def test_folder(self, folder):
+    @pytest.mark.usefixtures("folder")
+    def test_folder(self):
         """Without both, the folder of the program names it, wherever the working directory lies."""
-        assert project.project() == ("here", f"the folder {folder}")
+        assert (project.name(), project.written()) == ("here", "")
 
     @pytest.mark.parametrize("tool", [pytest.__file__, kcl.__file__, os.__file__, "/no/such/file"])
     def test_tool(self, tool, main, folder, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import remotes
 
-from kcl.remote import driver, notes, project, state
+from kcl.remote import notes, project, state, used
 from kcl.remote.notes import Outcome
 
 pytestmark = pytest.mark.faults
@@ -30,15 +30,15 @@ def test_none():
 def test_lines(address):
     """What came is counted, and what was refused is said with its reason."""
     assert state.facts()["words"] == [
-        f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"
+        f"remote {address}: read only; 0 entries of {project.name()} came, 0 bytes in 0.0 s"
     ]
-    notes.write("a" * 64, Outcome("app/run.py", "", 42, 1000, 0.25))
-    notes.write("b" * 64, Outcome("other", "it is not signed by team", 0, 0, 0.5))
-    notes.write("b" * 64 + ".pushed", Outcome("other", "no room", 7, 7, 7.0))
+    used.leave("app", [("binary", "a")])
+    notes.write(notes.name("pull", "app", address), Outcome("it is not signed", 42, 1000, 0.25))
+    notes.write(notes.name("push", "app", address), Outcome("no room", 7, 7, 7.0))
     first, second, third = state.facts()["words"]
-    assert first.endswith("1 pack with 42 entries came, 1000 bytes in 0.8 s")
-    assert second == "remote: other: it is not signed by team"
-    assert third == "remote: other: no room"
+    assert first.endswith("42 entries of app came, 1000 bytes in 0.2 s")
+    assert second == "remote: app: it is not signed"
+    assert third == "remote: app: no room"
 
 
 def test_not_asked(address, monkeypatch, tmp_path):
@@ -57,10 +57,10 @@ def test_attempt(address, monkeypatch, tmp_path):
     """A remote that answers is fine; what is wrong with another is said with its cure."""
     fine, wrong = state.attempt()
     assert (fine.startswith(f"{address} answers in "), wrong) == (True, "")
-    name = driver.digest(project.name()) + ".pushed"
-    notes.write(name, Outcome(project.name(), "no right to write"))
+    name = notes.name("push", project.name(), address)
+    notes.write(name, Outcome("no right to write"))
     assert state.attempt()[1] == f"{address}: the last push failed: no right to write"
-    notes.write(name, Outcome(project.name()))
+    notes.write(name, Outcome())
     monkeypatch.setenv("KCL_REMOTE", "ftp://host/x")
     assert "redis://" in state.attempt()[1]
     monkeypatch.setenv("KCL_REMOTE", address)

@@ -8,12 +8,14 @@ import http.server
 import subprocess
 import sys
 import threading
+import time
 import types
 
 import pytest
 import remotes
 from proxy import CUT_PUT, Proxy
 
+from kcl.cache import notes
 from kcl.errors import CacheFault
 from kcl.remote import stores
 from kcl.remote.stores import RemoteFault, bounded, fault, shown, store_of
@@ -113,19 +115,25 @@ class TestMark:
             assert store.get(NAME) == b"of another"
 
     def test_ignores_the_condition(self, tmp_path, monkeypatch):
-        """A bucket that compares versions refuses a wrong one; one that puts all the same is found and said."""
+        """Once a day a bucket is tried with a wrong version: one that puts all the same is found and said."""
         for name, text in remotes.server("s3", tmp_path).variables.items():
             monkeypatch.setenv(name, text)
-        store = store_of(remotes.server("s3", tmp_path).address(), 10.0)
-        store.put(NAME, b"old")
-        assert not store.is_blind(NAME, b"new")
-        assert (store.get(NAME), store.remark) == (b"old", "")
-        put = store._client.put
-        monkeypatch.setattr(
-            store, "_client", types.SimpleNamespace(put=lambda *given, **_more: put(*given))
-        )
-        assert store.is_blind(NAME, b"new")
-        assert "ignores If-Match" in store.remark
+        store, now, day = store_of(remotes.server("s3", tmp_path).address(), 10.0), time.time, [0.0]
+        monkeypatch.setattr(notes.time, "time", lambda: now() + 86400 * day[0])
+        client, modes = store._client, []
+
+        def put(*given, mode, **_more):
+            modes.append(mode)
+            return client.put(*given, **({} if day[0] > 2 else {"mode": mode}))
+
+        fake = types.SimpleNamespace(get=client.get, put=put)
+        monkeypatch.setattr(store, "_client", fake)
+        for day[0], tries in ((0.0, 1), (0.1, 2), (0.2, 1), (1.3, 2), (2.4, 1)):
+            modes.clear()
+            before, mark = store.look(NAME)
+            assert store.put(NAME, b"%d" % len(before or b"") + bytes(9), mark)
+            assert len(modes) == tries
+            assert ("ignores If-Match" in store.remark) == (day[0] == 2.4)
 
     def test_no_watch(self):
         """A user of Redis who may not WATCH puts as it is, and the store says what to add."""

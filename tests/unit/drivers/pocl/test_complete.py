@@ -154,13 +154,18 @@ class TestIncompleteEntry:
         assert bench.load(1)["results"] == bench.user.results[1:2]
 
     def test_completed_later(self, bench: Bench) -> None:
-        """A later job adds the code of another local size, from another PoCL cache, to what is there."""
+        """A later job adds the code of another local size, from another PoCL cache, to what is there.
+
+        The entry still says that a part of it came from a remote.
+        """
         bench.request(1)
         assert client.idle(bench.folder, 60)
+        bench.store.put(bench.address(1), bench.entry(1).described(signers=["0123"]).pack())
         run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.request(1, pocl_cache=str(bench.root / "pocl"))
         assert client.idle(bench.folder, 60)
         assert len(_sizes(bench.entry(1))["only"]) == 2
+        assert bench.entry(1).metadata["signers"] == ["0123"]
         said = bench.load(1, launches=[("only", 16), ("only", 4)])
         assert said["generated"] == []
 

@@ -119,6 +119,17 @@ class TestWriting:
         new_process()
         assert [proofs.find(digest, proofs.group("driver.py")) for digest in "abc"] == [QUIET] * 3
 
+    def test_origin(self):
+        """A row that came from a remote still says so after a run has added to it."""
+        stored("driver.py", "a")
+        address = proofs.Group("driver.py")._key.digest
+        came = layers.generator().read(address).described(signers=["0123"])
+        layers.generator().publish(address, came)
+        new_process()
+        stored("driver.py", "b")
+        new_process()
+        assert layers.generator().read(address).metadata["signers"] == ["0123"]
+
     def test_nothing_new_writes_nothing(self, monkeypatch):
         """A run that proved nothing new publishes nothing."""
         stored("driver.py", "a")
