@@ -182,33 +182,33 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
     """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
     if before is None:
         return entry
-    rows, before_rows = _rows(entry), _rows(before)
-    if rows:
+    # Proofs, and the rows of a table of choices, are joined.
+    for name in ("proven", "rows"):
+        items, there = _items(entry, name), _items(before, name)
         new = {
-            case: row
-            for case, row in rows.items()
-            if _rank(row) > _rank(before_rows.get(case, {"unfinished": True}))
+            item: value
+            for item, value in items.items()
+            if item not in there or _rank(value) > _rank(there[item])
         }
-        return before.described(rows=[*(before_rows | new).values()]) if new else None
-    proven, before_proven = _table(entry, "proven"), _table(before, "proven")
-    if not proven.keys() <= before_proven.keys():
-        # The proofs of both entries stay.
-        return before.described(proven={**proven, **before_proven})
+        if new:
+            joined = there | new
+            return before.described(**{name: joined if name == "proven" else [*joined.values()]})
     return entry if _completeness(entry) > _completeness(before) else None
 
 
-def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Return the rows of a table of choices by what they are about."""
-    rows = entry.metadata.get("rows")
-    return (
-        {repr([row.get(name) for name in _CASE]): row for row in rows if isinstance(row, dict)}
-        if isinstance(rows, list)
-        else {}
-    )
+def _items(entry: Entry, name: str) -> dict[str, Any]:
+    """Return the items of a table in the metadata of an entry; rows by what they are about."""
+    table = entry.metadata.get(name)
+    if isinstance(table, list):
+        rows = [row for row in table if isinstance(row, dict)]
+        return {repr([row.get(part) for part in _CASE]): row for row in rows}
+    return table if isinstance(table, dict) else {}
 
 
-def _rank(row: dict[str, Any]) -> tuple[str, str, str]:
+def _rank(row: Any) -> tuple[str, ...]:
     """Return what makes one of two rows for the same case the better one: an end, its level, then its day."""
+    if not isinstance(row, dict):
+        return ()
     return str(not row.get("unfinished")), str(row.get("level", "")), str(row.get("day", ""))
 
 
@@ -216,16 +216,11 @@ def _completeness(entry: Entry) -> set[str]:
     """Return one "kernel size" text per specialisation, and "complete" if the entry is marked so."""
     texts = {
         f"{kernel} {size}"
-        for kernel, sizes in _table(entry, "specialisations").items()
+        for kernel, sizes in _items(entry, "specialisations").items()
         if isinstance(sizes, list)
         for size in sizes
     }
     return {*texts, "complete"} if entry.metadata.get("complete") else texts
-
-
-def _table(entry: Entry, name: str) -> dict[str, Any]:
-    value = entry.metadata.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:

@@ -88,24 +88,17 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
             chosen[same] = entry
     crew = _Crew(builder.Order(option.get_cache_dir(), **order))
     most = max(1, min(jobs or min(settings.processors(), _MOST_JOBS), len(chosen)))
-    pool = ThreadPoolExecutor(most, "kcl-rebuild")
-    try:
-        with ProgressLine() as line:
+    done: list[Rebuilt] = []
+    with ProgressLine() as line, ThreadPoolExecutor(most) as pool:
+        try:
             names = pool.submit(crew.devices).result()
-            works = [
-                pool.submit(crew.rebuilt, *pair)
-                for pair in product(chosen.values(), enumerate(names))
-            ]
-            done = []
-            for number, work in enumerate(works, 1):
-                line.say(f"rebuilding {number} of {len(works)}")
-                done.append(work.result())
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        # A thread may start a child in between, which the second turn ends.
-        for _time in range(2):
+            works = [*product(chosen.values(), enumerate(names))]
+            for result in pool.map(crew.rebuilt, works):
+                done.append(result)
+                line.say(f"{len(done)} of {len(works)} rebuilt")
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
             crew.end()
-            pool.shutdown()
     # A driver may give out a binary late, so entries are completed before they are counted.
     drivers.flush()
     lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
@@ -120,8 +113,7 @@ class _Crew:
 
     def __init__(self, order: builder.Order) -> None:
         self._order = order
-        self._thread = threading.local()
-        self._children: list[PythonChild] = []
+        self._children: dict[int, PythonChild] = {}
         self._is_over = False
 
     def devices(self) -> list[str]:
@@ -133,44 +125,46 @@ class _Crew:
             raise CacheFault(f"no device of this machine {why}")
         return names
 
-    def rebuilt(self, entry: Entry, device: tuple[int, str]) -> Rebuilt:
-        """Build a program and launch it; one that cannot be launched is completed as it is."""
-        number, name = device
+    def rebuilt(self, work: tuple[Entry, tuple[int, str]]) -> Rebuilt:
+        """Build a program for a device, and launch it; one that cannot be launched is completed as it is."""
+        entry, (number, name) = work
         build = ("build", number, entry.key.digest, entry.pack())
         result = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
         try:
             verdict, address = self._ask(_BUILD_SECONDS, *build)
-            result = result._replace(verdict=verdict, address=address)
-            if verdict.outcome != builder.BUILT:
-                return result
-            try:
-                return result._replace(launch=self._ask(_LAUNCH_SECONDS, "launch"))
-            except ChildFault as fault:
-                # The launch has ended the child. A new one builds again, and leaves the program
-                # without a launch.
-                if self._ask(_BUILD_SECONDS, *build)[0].outcome == builder.BUILT:
-                    self._ask(_BUILD_SECONDS, "leave")
-                return result._replace(launch=": ".join(fault.verdict))
+            launch = self._launched(build) if verdict.outcome == builder.BUILT else ""
+            return result._replace(verdict=verdict, address=address, launch=launch)
         except ChildFault as fault:
-            return result._replace(verdict=Verdict(builder.FAILED, ": ".join(fault.verdict)))
+            return result._replace(verdict=Verdict(builder.FAILED, str(fault)))
 
-    def _ask(self, seconds: float, verb: str, *question: Any) -> Any:
-        """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
-        if self._is_over:
-            raise ChildFault(Verdict("stopped"))
-        child: PythonChild | None = getattr(self._thread, "child", None)
-        if child is None:
-            child = self._thread.child = PythonChild(_MODULE, settings.environment_alone())
-            self._children.append(child)
-            child.begin(self._order)
+    def _launched(self, build: tuple[Any, ...]) -> str:
+        """Launch the program that was built last; return what was wrong."""
         try:
-            return child.ask(seconds, verb, *question)
+            return str(self._ask(_LAUNCH_SECONDS, "launch"))
+        except ChildFault as fault:
+            # The launch has ended the child. A new one builds again, and leaves the program without a launch.
+            if self._ask(_BUILD_SECONDS, *build)[0].outcome == builder.BUILT:
+                self._ask(_BUILD_SECONDS, "leave")
+            return str(fault)
+
+    def _ask(self, seconds: float, *question: Any) -> Any:
+        """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
+        children, thread = self._children, threading.get_ident()
+        if thread not in children:
+            children[thread] = PythonChild(_MODULE, settings.environment_alone())
+            children[thread].begin(self._order)
+        try:
+            if self._is_over:
+                # The crew may not have seen this child.
+                children[thread].end()
+                raise ChildFault(Verdict("stopped"))
+            return children[thread].ask(seconds, *question)
         except ChildFault:
-            self._thread.child = None
+            del children[thread]
             raise
 
     def end(self) -> None:
         """End all children; no question is asked any more."""
         self._is_over = True
-        for child in self._children:
+        for child in list(self._children.values()):
             child.end()

@@ -159,17 +159,14 @@ class _OwnPack(NamedTuple):
             joined = before | new
             # The entries that were used last stand at the end.
             joined |= {place: joined.pop(place) for place in mine if place in joined}
-            blob, lost = self._fitted(joined), new.keys() - joined.keys()
-            count = len(new) - len(lost)
-            remark = (
-                f"{len(lost)} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
-                if lost
-                else ""
-            )
+            blob, kept = self._fitting(joined)
+            count = len(new.keys() & kept.keys())
+            lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
+            outcome = Outcome("", count, len(blob), remark=lost if count < len(new) else "")
             if not count:
-                return Outcome(remark=remark)
+                return outcome._replace(bytes=0)
             if self.store.put(self.name, blob, mark):
-                return Outcome("", count, len(blob), remark=remark)
+                return outcome
             if time.monotonic() > end:
                 raise RemoteFault(
                     f"others pushed at each try for {seconds:.0f} s; the next push has it all"
@@ -192,19 +189,17 @@ class _OwnPack(NamedTuple):
             return {}, mark
         raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
-    def _fitted(self, entries: Contents) -> bytes:
-        """Return the pack of entries; of more than fit into it, those that were used longest ago go."""
-        for place in [place for place in entries if len(entries[place].pack()) > stores.LIMIT]:
-            # What fits into no pack takes nothing out of this one.
-            del entries[place]
+    def _fitting(self, entries: Contents) -> tuple[bytes, Contents]:
+        """Return a pack, and its entries: of more than fit into it, those that were used longest ago go."""
+        # What fits into no pack takes nothing out of this one.
+        kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
         while True:
-            data = contents.pack(entries, CacheInfo())
+            data = contents.pack(dict(kept), CacheInfo())
             blob = seal.seal(self.name, self.private, data, self.project)
             if len(blob) <= stores.LIMIT:
-                return blob
+                return blob, dict(kept)
             # As many go as the pack is too large, and one at least.
-            for place in [*entries][: max(1, round(len(entries) * (1 - stores.LIMIT / len(blob))))]:
-                del entries[place]
+            del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
 
 
 def _bundles(

@@ -116,28 +116,19 @@ def signing(secret: str = "") -> tuple[PublicKey, Any] | None:
 
     Without that name it is the only key; None without one. Raises RemoteFault for a file that others can read.
     """
-    name = settings.read().signing_key
-    names = [name] if name else _names(SECRET)
-    if not (secret or names):
-        return None
-    if len(names) > 1 and not secret:
+    chosen = settings.read().signing_key
+    names = ["from --key"] if secret else [chosen] if chosen else _names(SECRET)
+    if len(names) > 1:
         raise RemoteFault(
             f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file"
         )
-    try:
-        if secret:
-            return _halves("key", secret)
-        path = path_of(names[0])
-        if os.stat(path).st_mode & 0o077:
-            raise PermissionError(f"others can read it: chmod 600 {path}")
-        return _halves(names[0], _read(path))
-    except (OSError, ValueError) as error:
-        what = (
-            "what came by --key is no secret half of a key"
-            if secret
-            else f"the key {names[0]} cannot be read"
-        )
-        raise RemoteFault(f"{what}: {error}; make one with `kcl key new`") from error
+    for name in names:
+        try:
+            return _halves(name, secret or _secret(path_of(name)))
+        except (OSError, ValueError) as error:
+            words = f"the key {name} cannot be read: {error}; make one with `kcl key new`"
+            raise RemoteFault(words) from error
+    return None
 
 
 def seal(name: str, private: Any, bundle: bytes, project: str = "") -> bytes:
@@ -183,6 +174,12 @@ def _signed(name: str, rest: bytes) -> bytes:
 def _halves(name: str, secret: str) -> tuple[PublicKey, Any]:
     private = _ed25519().Ed25519PrivateKey.from_private_bytes(base64.b64decode(secret))
     return PublicKey(name, private.public_key().public_bytes_raw()), private
+
+
+def _secret(path: str) -> str:
+    if os.stat(path).st_mode & 0o077:
+        raise PermissionError(f"others can read it: chmod 600 {path}")
+    return _read(path)
 
 
 def _folder(name: str) -> str:

@@ -1,10 +1,4 @@
-"""The places that hold packs: bytes by name, behind five methods.
-
-    get(name)                the bytes; None for a missing name
-    look(name)               the same, and a mark of what stands there now
-    put(name, blob, mark)    keep bytes, whole or not at all; False, and nothing kept, if something else stands there now
-    listed()                 the names of all packs, with the size and the first bytes of each
-    delete(name)             remove a pack
+"""The places that hold packs: bytes by name, behind the methods of `PackStore`.
 
 A store with a `remark` cannot tell what stands there: of two writers at once the later one wins.
 A client is imported as its store is made. No client tries twice, and none returns more than `LIMIT` bytes. The errors
@@ -14,11 +8,12 @@ of the clients pass: `fault` finds words for them.
 from __future__ import annotations
 
 import base64
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kcl.base import settings
@@ -90,25 +85,27 @@ def fault(address: str, error: BaseException) -> str:
     return f"{words[:300]}{''.join(cures[:1])}"
 
 
-class PackStore:
+class PackStore(Protocol):
     """A place of packs; one that names no mark puts blindly."""
 
-    remark = ""
+    remark: str = ""
 
     def get(self, name: str) -> bytes | None:
+        """Return the bytes of a pack; None for a missing name."""
         return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
-        raise NotImplementedError
+        """Return the same, and a mark of what stands there now."""
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
-        raise NotImplementedError
+        """Keep a pack, whole or not at all; return False, and keep nothing, if something else stands there now."""
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
+        """Yield the names of all packs, with the size and the first bytes of each."""
         raise RemoteFault("a web server lists no packs: look there")
 
     def delete(self, name: str) -> None:
-        raise NotImplementedError
+        """Remove a pack."""
 
 
 class RedisStore(PackStore):
@@ -116,13 +113,10 @@ class RedisStore(PackStore):
 
     def __init__(self, address: str, seconds: float) -> None:
         redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
-        # redis sends these on each connection, unless they are None.
-        named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
             # Protocol 3 begins with a round trip of its own.
             protocol=2,
-            **dict.fromkeys(named),
             socket_timeout=seconds,
             socket_connect_timeout=seconds,
             retry=retry.Retry(backoff.NoBackoff(), 0),
@@ -240,30 +234,30 @@ class FileStore(PackStore):
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
+            # To open the file has NFS ask its server.
             with trust.reading(os.path.join(self._root, name)) as stream:
-                return bounded(stream.read(LIMIT + 1)), _mark(os.fstat(stream.fileno()))
+                status = os.fstat(stream.fileno())
+                mark = status.st_ino, status.st_mtime_ns, status.st_size
+                return bounded(stream.read(LIMIT + 1)), mark
         except FileNotFoundError:
             return None, ()
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         path = os.path.join(self._root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with locked(_opened(os.path.join(self._root, ".lock"))):
-            now: tuple[int, ...] = ()
-            # To open the file has NFS ask its server.
-            with suppress(FileNotFoundError), trust.reading(path) as stream:
-                now = _mark(os.fstat(stream.fileno()))
-            if mark is not None and mark != now:
+        folder = os.path.dirname(path)
+        os.makedirs(folder, exist_ok=True)
+        # NFS locks a file that can be written.
+        with locked(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
+            if mark is not None and mark != self.look(name)[1]:
                 return False
             publish(path, blob, 0o644)  # less the umask
             return True
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
-        for folder in sorted(name for name in os.listdir(self._root) if len(name) == _DIGITS):
-            for key in sorted(os.listdir(os.path.join(self._root, folder))):
-                with trust.reading(os.path.join(self._root, folder, key)) as stream:
-                    size = os.fstat(stream.fileno()).st_size
-                    yield f"{folder}/{key}", size, stream.read(HEAD)
+        # The lock, and a pack that is being written, have names that begin with a full stop.
+        for name in glob.glob(f"{'?' * _DIGITS}/*", root_dir=self._root):
+            with trust.reading(os.path.join(self._root, name)) as stream:
+                yield name, os.fstat(stream.fileno()).st_size, stream.read(HEAD)
 
     def delete(self, name: str) -> None:
         os.unlink(os.path.join(self._root, name))
@@ -300,11 +294,9 @@ class WebStore(PackStore):
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
                 return blob, None
         except client("urllib.error").HTTPError as error:
-            # The error is an answer that is still open.
-            error.close()
-            if error.code == 404:
-                return None, None
-            raise
+            if error.code != 404:
+                raise
+            return None, None
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         del mark
@@ -344,17 +336,6 @@ def bounded(blob: bytes | bytearray) -> bytes:
     if len(blob) > LIMIT:
         raise RemoteFault(f"the pack is above the limit of {LIMIT} bytes")
     return bytes(blob)
-
-
-def _opened(lock: str) -> int:
-    """Open a file to lock it; NFS wants one that can be written."""
-    with suppress(PermissionError):
-        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    return os.open(lock, os.O_RDONLY)
-
-
-def _mark(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _headers(host: str) -> dict[str, str]:

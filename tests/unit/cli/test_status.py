@@ -178,5 +178,5 @@ def test_remote(tmp_path, monkeypatch):
     assert "remote file" not in status()
     address = (tmp_path / "remote").as_uri()
     monkeypatch.setenv("KCL_REMOTE", address)
-    assert f"remote {address}: read only; 0 packs with 0 entries came" in status()
+    assert f"remote {address}: read only; 0 entries of remote came" in status()
     assert json.loads(status("--json"))["remote"]["address"] == address
