@@ -114,6 +114,8 @@ class TestSaveAndLoad:
         launch(queue, 5)
         info = kcl.save_artifacts()[1]
         assert (len(info.binary_artifacts), len(kcl.entries("binary"))) == (1, 2)
+        launch(queue)
+        assert kcl.save_artifacts()[0] == both  # whatever the order was
 
     def test_names_of_torch(self, saved):
         """The functions with the names of torch return None where torch's do."""

@@ -82,7 +82,10 @@ def test_key(address, tmp_path):
     assert "pushed: 1 entry" in run("push", "--key", "-", text=secret).output
     assert "pulled: 1 entry" in run("pull").output
     assert "--key is empty" in run("push", "--key", "-", text="\n", code=2).output
-    assert "the key from --key cannot be read" in run("push", "--key", "-", text="no key", code=1).output
+    assert (
+        "the key from --key cannot be read"
+        in run("push", "--key", "-", text="no key", code=1).output
+    )
     assert address
 
 

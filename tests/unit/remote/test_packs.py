@@ -253,17 +253,6 @@ class TestTravel:
 
 
 class TestPush:
-    def test_entries_of_others(self, here, sites):
-        """What came from another signer is used here, and not pushed under the own name."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        there = sites("there").use()
-        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
-        packs.pull(NAME, there.address)
-        there.makes("one", "two")
-        packs.push(NAME, there.address)
-        assert {*packed(there)} == {"two"}
-
     def test_a_lost_server(self, here, sites, tmp_path):
         """A new server is filled by the next machine that has the key; another one says which key does it."""
         here.makes("one", "two")
