@@ -17,34 +17,37 @@ from kcl.remote.stores import shown
 
 def facts() -> dict[str, Any]:
     """Return the facts on the remote for the project that ran last, and the same in words. Asks nobody."""
-    chosen, name = settings.read(), used.last() or project.name()
-    pulled, pushed = (
-        (chosen.remote and notes.read(notes.name(work, name, chosen.remote))) or Outcome()
-        for work in ("pull", "push")
-    )
-    refused = [f"{name}: {outcome.fault}" for outcome in (pulled, pushed) if outcome.fault]
-    use = _unused(chosen) or (
-        "read, and written after a run" if chosen.remote_write else "read only"
-    )
-    came = f"{counted(pulled.entries, 'entry', 'entries')} of {name} came"
-    came += f", {pulled.bytes} bytes in {pulled.seconds:.1f} s"
-    words = [f"remote {shown(chosen.remote)}: {use}; {came}"]
+    chosen = settings.read()
+    pulled, refused, words = Outcome(), list[str](), list[str]()
+    # Without a remote no note is read.
+    if chosen.remote:
+        name = used.last() or project.name()
+        pulled, pushed = (
+            notes.read(notes.name(work, name, chosen.remote)) or Outcome()
+            for work in ("pull", "push")
+        )
+        refused = [f"{name}: {outcome.fault}" for outcome in (pulled, pushed) if outcome.fault]
+        use = "read, and written after a run" if chosen.remote_write else "read only"
+        came = f"{counted(pulled.entries, 'entry', 'entries')} of {name} came"
+        took = f"{pulled.bytes} bytes in {pulled.seconds:.1f} s"
+        words = [f"remote {shown(chosen.remote)}: {_unused(chosen) or use}; {came}, {took}"]
+        words += [f"remote: {refusal}" for refusal in refused]
     return {
         "address": shown(chosen.remote),
         "entries": pulled.entries,
         "bytes": pulled.bytes,
         "seconds": pulled.seconds,
         "refused": refused,
-        "words": [*words, *(f"remote: {refusal}" for refusal in refused)] if chosen.remote else [],
+        "words": words,
     }
 
 
 def attempt() -> tuple[str, str]:
     """Try the remote now, within bounds; return what was found, and what is wrong with it. Empty without a remote."""
-    chosen, name = settings.read(), used.last() or project.name()
+    chosen = settings.read()
     if not chosen.remote:
         return "", ""
-    place = shown(chosen.remote)
+    place, name = shown(chosen.remote), used.last() or project.name()
     try:
         outcome = ask.by_hand("pull", name, load=False)
         # This raises for a key that cannot be read.
@@ -54,10 +57,8 @@ def attempt() -> tuple[str, str]:
         fault = str(error)
     if fault:
         return "", f"{place}: {fault}"
-    return (
-        f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {outcome.remark or 'no pack'}",
-        "",
-    )
+    there = outcome.remark or "no pack"
+    return f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {there}", ""
 
 
 def _unused(chosen: settings.Settings) -> str:
