@@ -55,7 +55,9 @@ def install() -> None:
             return
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
-    attended.Listener(_leading, _take).install()
+    # With that layer off no key asks what packages hold.
+    if not _is_switched_off():
+        attended.Listener(_leading, _take).install()
     frontends.receive("loopy", named_by)
 
 
@@ -172,10 +174,14 @@ def _is_faced(names: dict[str, Any]) -> bool:
     return bool(faced)
 
 
+def _is_switched_off() -> bool:
+    return settings.GENERATOR in settings.read().no_cache
+
+
 def _is_off() -> bool:
     """Return True if the generator layer is off: then a program without recipes has loopy itself."""
     # With the switch of kcl the answer needs no further module.
-    if settings.GENERATOR in settings.read().no_cache:
+    if _is_switched_off():
         return True
     from kcl.cache import layers
 

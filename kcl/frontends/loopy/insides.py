@@ -110,15 +110,22 @@ def _absorb() -> None:
 def _take(is_early: bool = False) -> None:
     """Make the baseline of the modules that are there now."""
     state, new = _state(), list[Holder]()
+    # A module of a class of its own may be one that runs at its first use.
+    modules = {
+        name: module
+        # The list is a copy: another thread may import a module meanwhile.
+        for name, module in list(sys.modules.items())
+        if _is_generators(name) and type(module) is ModuleType and name not in state.modules
+    }
+    if not modules:
+        return
     # Changes until now are found first: the watch forgets them as more is added.
     _compare(_changed())
-    # The list is a copy: another thread may import a module meanwhile.
-    for name, module in list(sys.modules.items()):
-        # A module of a class of its own may be one that runs at its first use.
-        if _is_generators(name) and type(module) is ModuleType and name not in state.modules:
-            state.modules[name] = module
-            new += baseline.take(name, module, _inner, state.found)
-            baseline.state().taken[name] = []
+    for name, module in modules.items():
+        new += baseline.take(name, module, _inner, state.found)
+    state.modules |= modules
+    # The hook of this state hears every attribute of a function that is read, so it comes after the walk.
+    baseline.state().taken |= dict.fromkeys(modules, list[Holder]())
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
@@ -143,6 +150,9 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     module = thing.__name__ if is_module else thing.__module__
     for key, value in pairs:
         kind = type(value)
+        # Of six thousand functions few hold something that may change.
+        if kind is FunctionType and not (value.__closure__ or value.__kwdefaults__):
+            continue
         if kind in _CALLED:
             function = value if kind is FunctionType else _function(value)
             defaults = getattr(function, "__kwdefaults__", None)
@@ -260,6 +270,8 @@ def now() -> Changes:
 def _changed() -> list[Holder]:
     """List the holders that were changed since the last call, and each function of which a part was ever set."""
     state = _state()
+    if not state.modules:
+        return []
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
     functions = [holder for holder in baseline.functions() if _is_generators(holder.name)]
