@@ -49,7 +49,7 @@ Changes = Mapping[tuple[str, Any], Any]
 
 
 class TakenGenerators(process.LockedState):
-    """The modules that were taken, what they hold, and the changes found last."""
+    """The modules that were taken, what they hold, and what is changed there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,9 +58,8 @@ class TakenGenerators(process.LockedState):
         self.found: dict[int, Holder] = {}
         self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        # The holders with changes.
+        # The holders with changes, by the address of the thing, and the changed names with their values now.
         self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
-        self.changes: Changes = {}
 
 
 _state = process.shared(TakenGenerators)
@@ -100,7 +99,7 @@ listener = Listener(
 
 def _absorb() -> None:
     """Take what imports changed for their own; a change that was found before stays one."""
-    changes, holders = _state().changes, _changed()
+    changes, holders = _changes(), _changed()
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
         _put(holder.held, names, items(holder.thing))
@@ -125,7 +124,7 @@ def _take(is_early: bool = False) -> None:
         new += baseline.take(name, module, _inner, state.found)
     state.modules |= modules
     # The hook of this state hears every attribute of a function that is read, so it comes after the walk.
-    baseline.state().taken |= dict.fromkeys(modules, list[Holder]())
+    baseline.state().taken |= {name: [] for name in modules}
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
@@ -264,7 +263,16 @@ def now() -> Changes:
         if not state.modules:
             attend()
         _compare(_changed())
-        return state.changes
+        return _changes()
+
+
+def _changes() -> Changes:
+    """Return the changes found last."""
+    return {
+        (holder.name, name): value
+        for holder, names in _state().differing.values()
+        for name, value in names.items()
+    }
 
 
 def _changed() -> list[Holder]:
@@ -290,12 +298,6 @@ def _compare(holders: list[Holder]) -> None:
         state.differing.pop(id(holder.thing), None)
         if names:
             state.differing[id(holder.thing)] = holder, names
-    if holders:
-        state.changes = {
-            (holder.name, name): value
-            for holder, names in state.differing.values()
-            for name, value in names.items()
-        }
 
 
 @contextmanager

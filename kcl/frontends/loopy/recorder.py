@@ -189,15 +189,6 @@ def site() -> CallSite | None:
     return None if frame is None else CallSite(frame)
 
 
-def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
-    """Give the warnings of code generation at the program's launch, under the user's filters."""
-    from kcl.frontends.loopy import warned
-
-    place = site()
-    if place is not None:
-        warned.again(tuple([proofs.WarningFact(*fact) for fact in facts]), place)
-
-
 def recorded(
     function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
 ) -> Record | None:

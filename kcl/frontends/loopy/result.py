@@ -200,7 +200,11 @@ class LoopyFrontEnd(FrontEnd):
 
     def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
         """Give the warnings of code generation at the program's launch, under the user's filters."""
-        recorder.warn_again(facts)
+        from kcl.frontends.loopy import warned
+
+        place = recorder.site()
+        if place is not None:
+            warned.again(tuple([proofs.WarningFact(*fact) for fact in facts]), place)
 
 
 FRONT_END = LoopyFrontEnd()

@@ -255,6 +255,6 @@ def _member(value: Any, kind: type) -> str | None:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    from kcl.frontends.loopy.callables.content import exact
+    from kcl.frontends.loopy.callables.content import content
 
-    return exact(value)
+    return content(value).exact()

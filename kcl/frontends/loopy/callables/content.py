@@ -47,11 +47,6 @@ def content(value: Any, called: bool = False) -> Content:
     return Content(text, parts, Key([Part("text", text), *parts]).digest, encoder.structured)
 
 
-def exact(value: Any) -> str:
-    """Return the text of any value, with a digest of the code that it leads to."""
-    return content(value).exact()
-
-
 def content_key(unit: Any) -> str:
     """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
 
