@@ -54,11 +54,11 @@ def executor(
 
 def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> Any:
     """Return the kernel of a unit for a context: that of earlier executors, unless what decides it changed."""
-    if record.changed():
-        return _kernel(unit, context, entrypoint)
     try:
-        chosen = entrypoint, moment.now(), tuple(foreign.code_variables())
+        chosen = (entrypoint, moment.now(), tuple(foreign.code_variables()))
     except UnknownInput:
+        chosen = None
+    if chosen is None or record.changed():
         return _kernel(unit, context, entrypoint)
     # No thread locks the record here, since loopy's lock comes before that. Two threads may make the same kernel.
     kernel = record.kernels.get(chosen)

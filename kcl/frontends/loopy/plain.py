@@ -120,6 +120,11 @@ CONTAINERS: dict[type, ContainerKind] = {
 }
 
 
+def package_of(kind: type) -> str:
+    """Return the package that a class names as its own; code can give `__module__` any value."""
+    return str(kind.__module__).partition(".")[0]
+
+
 def name_of(name: object) -> str:
     """Return the text of an attribute's name: itself where it is an identifier, else quoted, which marks its end."""
     return name if type(name) is str and name.isidentifier() else repr(name)

@@ -18,7 +18,15 @@ from itertools import chain
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, ContainerKind, StandIn, pairs, table
+from kcl.frontends.loopy.plain import (
+    CONTAINERS,
+    SIMPLE,
+    ContainerKind,
+    StandIn,
+    package_of,
+    pairs,
+    table,
+)
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -131,7 +139,7 @@ def calls_user(value: Any) -> bool:
     if not callable(value) or issubclass(kind, StandIn):
         return False
     owner = value if isinstance(value, type) else kind
-    return kind in _FUNCTIONS or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
+    return kind in _FUNCTIONS or package_of(owner) not in _LIBRARIES
 
 
 def digest(texts: list[str]) -> str:
@@ -232,15 +240,9 @@ def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:
     return text, value
 
 
-def _package(kind: type) -> str:
-    """Return the package that a class names as its own; code can give `__module__` any value."""
-    module = kind.__module__
-    return module.partition(".")[0] if isinstance(module, str) else ""
-
-
 def _public_name(value: type) -> str | None:
     """Return the dotted name under which Python, numpy or loopy shows a class; None for any other."""
-    package, name = _package(value), value.__name__
+    package, name = package_of(value), value.__name__
     if package not in _SHOWING or getattr(sys.modules.get(package), name, None) is not value:
         return None
     return f"{package}.{name}"
@@ -248,7 +250,7 @@ def _public_name(value: type) -> str | None:
 
 def _member(value: Any, kind: type) -> str | None:
     """Return the text of a member of one of loopy's enumerations, which is its name; None for any other value."""
-    enumeration = _public_name(kind) if _package(kind) == "loopy" else None
+    enumeration = _public_name(kind) if package_of(kind) == "loopy" else None
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
 

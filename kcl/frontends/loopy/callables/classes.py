@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.plain import SIMPLE
+from kcl.frontends.loopy.plain import SIMPLE, package_of
 
 # The flag of a type that a class statement made, or that behaves like one.
 HEAP = 1 << 9
@@ -62,7 +62,6 @@ _HOLDERS = frozenset(
         Exception,
     }
 )
-_NODES = frozenset({"pymbolic", "loopy", "pytools"})
 _LIBRARIES = frozenset(
     {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
 )
@@ -132,16 +131,11 @@ def own(value: Any) -> dict[Any, Any]:
     return names
 
 
-def content(value: Any) -> list[tuple[Any, Any]]:
-    """List the attributes that an instance holds, by name."""
-    return sorted(own(value).items(), key=_by_name)
-
-
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
-    """List the attributes of an object without remembered results; an object of a library remembers more."""
+    """List the attributes of an object by name, without remembered results; an object of a library remembers more."""
     kind: Any = type(value)
-    kept = [pair for pair in content(value) if not is_memo(kind, pair[0], theirs)]
-    return [pair for pair in kept if type(static(kind, pair[0])).__name__ != "cached_property"]
+    kept = [pair for pair in own(value).items() if not is_memo(kind, pair[0], theirs)]
+    return sorted(kept, key=_by_name)
 
 
 @lru_cache(maxsize=4096)
@@ -157,13 +151,11 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
     if theirs and (name in _COMPUTED or name.startswith("_kcl_")):
         return True
     if name in _HASHES:
-        return theirs or any(
-            str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__
-        )
+        return theirs or any(package_of(base) in _PYTHON_ONLY for base in kind.__mro__)
     member = static(kind, name)
     module = getattr(getattr(member, "func", None), "__module__", None) or ""
     return type(member).__name__ == "cached_property" and (
-        theirs or module.partition(".")[0] in _NODES
+        theirs or module.partition(".")[0] in _PYTHON_ONLY
     )
 
 
@@ -206,7 +198,7 @@ def _lasting_parts(value: Any) -> list[Any] | None:
         return [value.start, value.stop, value.step]
     if isinstance(value, type):
         return [] if _is_library(value) else None
-    package = kind.__module__.partition(".")[0] if _is_library(kind) else ""
+    package = package_of(kind) if _is_library(kind) else ""
     if package in _IMMUTABLE:
         return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
     numpy: Any = sys.modules.get("numpy")
@@ -220,9 +212,11 @@ def _lasting_parts(value: Any) -> list[Any] | None:
 def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
     names, pairs = vars(kind), attributes(value, _is_library(kind))
+    # What Python remembers on an object of the program follows from the rest.
+    pairs = [pair for pair in pairs if type(static(kind, pair[0])).__name__ != "cached_property"]
     bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
     is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
-    theirs = [base.__module__.partition(".")[0] for base in bases if _is_library(base)]
+    theirs = [package_of(base) for base in bases if _is_library(base)]
     is_known = is_frozen or issubclass(kind, _BUILTIN) or not _PYTHON_ONLY.isdisjoint(theirs)
     fields = names["__dataclass_fields__"] if is_frozen else ()
     if (
@@ -237,14 +231,12 @@ def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
 
 def _is_library(kind: type) -> bool:
     """Return True if a class is of Python, or of a package that generates code."""
-    module = kind.__module__ if isinstance(kind.__module__, str) else ""
-    package = module.partition(".")[0]
-    is_named = package in _LIBRARIES or package in sys.stdlib_module_names
+    module, package = str(kind.__module__), package_of(kind)
     # A class can give `__module__` any value: the module has to show it, and `__main__` is no library.
     return (
-        is_named
-        and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        (package in _LIBRARIES or package in sys.stdlib_module_names)
         and module != "__main__"
+        and getattr(sys.modules.get(module), kind.__name__, None) is kind
     )
 
 

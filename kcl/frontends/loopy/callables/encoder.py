@@ -25,12 +25,11 @@ from kcl.frontends.loopy import held
 from kcl.frontends.loopy.callables import sources
 from kcl.frontends.loopy.callables.classes import (
     HEAP,
+    attributes,
     brought,
     class_attributes,
-    content,
     enum_type,
     is_found,
-    is_memo,
     is_plain,
     overrides,
 )
@@ -41,6 +40,7 @@ from kcl.frontends.loopy.plain import (
     StandIn,
     in_bytes,
     name_of,
+    package_of,
     refuse,
     shorten,
 )
@@ -260,18 +260,17 @@ class Encoder(Modes):
         is_code = not is_known and (callable(value) or overrides(kind))
         for base in kind.__mro__ if is_code else ():
             self.reference(base)
-        theirs = is_known and _package(kind) in GENERATORS
+        theirs = is_known and package_of(kind) in GENERATORS
         return self._attributes(value, kind, self._brought(kind), theirs, is_code)
 
     def _attributes(
         self, value: Any, kind: type, texts: list[str], theirs: bool, is_code: bool
     ) -> str:
         """Encode an object by its content as a builtin type, some texts of its class, and its attributes."""
-        for name, attribute in content(value):
-            if not is_memo(kind, name, theirs):
-                encode = self.unordered if theirs and name in _UNORDERED else self.encode
-                encode = self.handed if is_code else encode
-                texts.append(f"{name_of(name)}={encode(attribute)}")
+        for name, attribute in attributes(value, theirs):
+            encode = self.unordered if theirs and name in _UNORDERED else self.encode
+            encode = self.handed if is_code else encode
+            texts.append(f"{name_of(name)}={encode(attribute)}")
         for base, write in _BUILTIN.items():
             if isinstance(value, base):
                 texts.insert(0, write(self, value))
@@ -295,14 +294,14 @@ class Encoder(Modes):
         """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
         if kind is object:
             return "builtins.object"
-        if _package(kind) in GENERATORS:
-            is_named = _package(kind) == "namedisl" and hasattr(value, "_obj")
+        if package_of(kind) in GENERATORS:
+            is_named = package_of(kind) == "namedisl" and hasattr(value, "_obj")
             special = _of_namedisl if is_named else _OF_GENERATORS.get(kind.__name__)
             if special is not None:
                 return special(self, value)
-            if is_plain(kind) and _package(kind) != "islpy":
+            if is_plain(kind) and package_of(kind) != "islpy":
                 return None
-        if hasattr(kind, "__next__") or _package(kind) == "pyopencl":
+        if hasattr(kind, "__next__") or package_of(kind) == "pyopencl":
             refuse(value)
         registered = sys.modules["copyreg"].dispatch_table.get(kind)
         try:
@@ -355,7 +354,7 @@ def _is_generators(kind: type) -> bool:
     """Return True if a class is a generator's, whose objects count by attributes and content as a builtin type."""
     special = kind.__name__ in _OF_GENERATORS or isinstance(kind, enum_type())
     return (
-        _package(kind) in _BY_ATTRIBUTES
+        package_of(kind) in _BY_ATTRIBUTES
         and not (special or hasattr(kind, "__next__") or issubclass(kind, StandIn))
         and is_plain(kind)
         and all(map(is_library, kind.__mro__))
@@ -368,10 +367,6 @@ def _is_packages(kind: type) -> bool:
 
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _package(kind: type) -> str:
-    return str(kind.__module__).partition(".")[0]
 
 
 def _ordered(item: Any) -> Any:
@@ -521,12 +516,8 @@ def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if not isinstance(kind, enum_type()):
         return None
-    attributes = [
-        pair
-        for pair in content(value)
-        if pair[0] not in _OF_MEMBERS and not is_memo(kind, pair[0], theirs=True)
-    ]
-    more = [*encoder._brought(kind), *([encoder.pairs(attributes)] if attributes else [])]
+    pairs = [pair for pair in attributes(value, theirs=True) if pair[0] not in _OF_MEMBERS]
+    more = [*encoder._brought(kind), *([encoder.pairs(pairs)] if pairs else [])]
     text = f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
     return f"{text} with {', '.join(more)}" if more else text
 

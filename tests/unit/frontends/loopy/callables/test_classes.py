@@ -16,7 +16,7 @@ from pytools.tag import Tag
 
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import texts
-from kcl.frontends.loopy.callables.classes import class_attributes, content, is_memo, is_plain
+from kcl.frontends.loopy.callables.classes import attributes, class_attributes, is_memo, is_plain
 from kcl.frontends.loopy.callables.content import content as known
 
 
@@ -49,7 +49,7 @@ def test_attributes():
     """An instance holds its slots and its dictionary."""
     tile = Tile(3)
     tile.height = 5
-    assert content(tile) == [("height", 5), ("width", 3)]
+    assert attributes(tile) == [("height", 5), ("width", 3)]
 
 
 def test_remembered():
