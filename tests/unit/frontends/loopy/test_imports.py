@@ -331,6 +331,23 @@ class TestWatched:
         ) == ["loopy", []]
 
 
+class TestAttention:
+    """Modules of packages are attended where a key may ask what they hold."""
+
+    CODE = """
+        import sys, json, kcl
+        kcl.install()
+        import pytools
+        print(json.dumps("kcl.generate.distributions" in sys.modules))
+    """
+
+    def test_a_switch(self, child):
+        """With the generator layer off an import asks for no distribution, and imports nothing of kcl for that."""
+        code = textwrap.dedent(self.CODE)
+        assert child.json(code)
+        assert not child.json(code, KCL_NO_CACHE="generator")
+
+
 def _install(site, name, text):
     """Put a package where pip would."""
     (site / name).mkdir(parents=True)
