@@ -201,7 +201,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("variable", "string", "what was changed"),
                 Field("value", "string or null", "to what; null where it was removed"),
                 Field("words", "string", "the same as a sentence"),
-                Field("sure", "boolean", "false where it may have come in time"),
             ),
         ),
     ),

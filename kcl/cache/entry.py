@@ -144,17 +144,17 @@ def origin(before: Entry | None) -> dict[str, list[str]]:
     return {"signers": ids} if (ids := signers(before)) else {}
 
 
-def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]]:
-    """Return key, metadata and sizes of the parts of an entry of `size` bytes, by its start: the verified header.
+def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str, Any]] | None:
+    """Return key and metadata of an entry of `size` bytes, by its start: the verified header.
 
-    The key is still JSON (see `key_from`), since parsing keys costs the most. Raises `DamagedEntry`. The parts are
-    neither read nor verified: this is for listings, never for a hit.
+    The key is still JSON (see `key_from`), since parsing keys costs the most. A header without `marker` is not parsed,
+    and None is returned. Raises `DamagedEntry`. The parts are neither read nor verified: this is for listings, never
+    for a hit.
     """
     end = header_end(start, size)
     header = start[FIXED_SIZE:end]
     _check_header_digest(start, header)
-    encoded, metadata, layout = _read_header(header, size - end)
-    return encoded, metadata, {name: sum(part for _, part in layout[name]) for name in layout}
+    return _read_header(header, size - end)[:2] if marker in header else None
 
 
 def key_from(encoded: bytes, expected: Key | None = None) -> Key:

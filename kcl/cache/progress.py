@@ -43,16 +43,16 @@ class RunProgress:
         """Count the kernels of this run, of those that the last run of the program asked for."""
         number = _programs(events.total()[settings.BINARY]) + 1
         if self.of is None:
-            run = ports.at("journal").last_run(program_path())
+            journal = ports.at("journal")
             counts = [
-                [
+                sum(
                     _programs(row)
-                    for (layer, _), row in ended.tallies.items()
+                    for (layer, _), row in journal.tallies(record).items()
                     if layer == settings.BINARY
-                ]
-                for ended in run
+                )
+                for record in journal.last_run(program_path())
             ]
-            self.of = max(map(sum, counts), default=0)
+            self.of = max(counts, default=0)
         kernels = f"{number} of {self.of}" if self.of >= number else f"{number}"
         return f"{kernels} kernel{'s' * (max(number, self.of) > 1)}, {time.monotonic() - self.began:.0f} s"
 

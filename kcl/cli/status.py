@@ -89,7 +89,7 @@ def status(everything: bool, directory: str | None) -> output.Reply:
                 "words": waiting.described(),
             },
             "late": [
-                {"time": note.time, "driver": note.driver, **note.late._asdict()}
+                {name: value for name, value in note.items() if name != "program"}
                 for note in journal.late()
             ],
             "notes": list(settings.read().rejected),

@@ -22,56 +22,47 @@ class LateSwitch(NamedTuple):
     variable: str
     value: str | None
     words: str
-    sure: bool = True
 
 
 def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
     _start, first, now = foreign.environments()
-    changes = [
-        _late(
-            "kcl",
-            variable,
-            now,
-            "kcl, read when a layer is first used: the layers go on as they were",
-        )
+    late = [
+        ("kcl", variable, "kcl, read when a layer is first used")
         for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT")
         if now.get(variable) != first.get(variable)
     ]
     for name, row in ROWS.items():
-        variable, effect = (
-            _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
-        )
+        variable = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
         if variable and contents.is_here(name):
-            changes.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
-    return changes
+            late.append((name, variable, f"{row.title}, read {row.read}"))
+    return [
+        LateSwitch(name, variable, now.get(variable), f"{change} too late for {words}")
+        for name, variable, words in late
+        for change in [
+            f"{variable}={now[variable]} was set" if variable in now else f"{variable} was removed"
+        ]
+    ]
 
 
-def _of_module(row: CacheRow, now: Mapping[str, str]) -> tuple[str, str]:
-    """Return the variable that a module has not seen, and the effect."""
+def _of_module(row: CacheRow, now: Mapping[str, str]) -> str:
+    """Return the variable that would switch a cache off, and that its module has not seen."""
     assert row.flag is not None
     module, attribute, off, _words = row.flag
+    is_on = getattr(sys.modules.get(module), attribute, off) is not off
     wished = (
         switch.variable
         for switch in row.switches
         if switch.parse(now.get(switch.variable)) is not None
     )
-    is_on = getattr(sys.modules.get(module), attribute, off) is not off
-    return next(wished, "") if is_on else "", "it is on all the same"
+    return next(wished, "") if is_on else ""
 
 
-def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str]:
-    """Return the variable that a driver has not seen, and the effect; empty for a change without effect."""
-    changed = next(
-        (variable for variable in row.variables if first.get(variable) != now.get(variable)), ""
+def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the first changed variable if the driver would do otherwise with the variables as they are now."""
+    before, after = (
+        (foreign.switched_off(row, environment), foreign.place_in(row, environment).path)
+        for environment in (first, now)
     )
-    was, place = foreign.switched_off(row, first), foreign.place_in(row, first).path
-    if was != foreign.switched_off(row, now):
-        return changed, f"it is off: {was}" if was else "it is on"
-    return changed if place != foreign.place_in(row, now).path else "", f"its files are in {place}"
-
-
-def _late(cache: str, variable: str, now: Mapping[str, str], words: str) -> LateSwitch:
-    value = now.get(variable)
-    change = f"{variable} was removed" if value is None else f"{variable}={value} was set"
-    return LateSwitch(cache, variable, value, f"{change} too late for {words}")
+    changed = (variable for variable in row.variables if first.get(variable) != now.get(variable))
+    return next(changed, "") if before != after else ""

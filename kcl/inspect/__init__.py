@@ -50,7 +50,7 @@ class ProcessEnd:
             _write_journal()
         self.add_to_file()
         if self.report & {"table", "kernels"}:
-            _print(lambda summary: summary.of_process("kernels" in self.report))
+            _print(_summary().of_process("kernels" in self.report))
 
     def before_fork(self) -> None:
         """Let the writer end: a child would wait for ever for a module that it imports. The next event starts one."""
@@ -73,14 +73,13 @@ class ProcessEnd:
         path, self.file = self.file, None
         if path is not None:
             try:
-                import_module("kcl.inspect.summary").add_to(path)
+                _summary().add_to(path)
             except OSError as error:
-                message = f"kcl: no report is written to {path}: {error.strerror}"
-                _print(lambda _summary: message)
+                _print(f"kcl: no report is written to {path}: {error.strerror}")
 
     def _explain(self) -> None:
         if "explain" in self.report:
-            _print(lambda summary: summary.explained())
+            _print(_summary().explained())
 
 
 # The first call reads the variable, and registers the end.
@@ -90,12 +89,13 @@ ending = process.own(ProcessEnd)
 def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends."""
     own = ending()
-    if not own.finalized and "multiprocessing.util" in sys.modules:
+    if own.finalized:
+        return
+    own.finalized = True
+    if "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
-    if not own.finalized:
-        events.add_hook(_write_soon)
-    own.finalized = True
+    events.add_hook(_write_soon)
 
 
 def _end_of_worker() -> None:
@@ -184,14 +184,15 @@ def _is_on() -> bool:
     return any(not layer.state.startswith("off: ") for layer in layers.opened().values())
 
 
-def _print(write: Callable[[Any], str]) -> None:
-    """Print what a function of `kcl.inspect.summary` says."""
-    try:
-        sys.stderr.write(write(import_module("kcl.inspect.summary")) + "\n")
+def _summary() -> Any:
+    return import_module("kcl.inspect.summary")
+
+
+def _print(text: str) -> None:
+    # A closed stream at exit is no fault.
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-    except (OSError, ValueError):
-        # A closed stream at exit is no fault.
-        pass
 
 
 def late() -> list[LateSwitch]:
@@ -207,5 +208,6 @@ def remarks() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
-    words: list[str] = import_module("kcl.inspect.about_loopy").remarks()
-    return words
+    from kcl.inspect import about_loopy
+
+    return about_loopy.remarks()

@@ -21,15 +21,15 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 T = TypeVar("T")
 
 # The sort orders: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[ListedEntry, Callable[[str], journal.EntryUse]], Any]] = {
-    "kernel": lambda entry, _used: (entry.kernel, entry.layer, entry.device, -entry.built),
-    "layer": lambda entry, _used: (entry.layer, entry.kernel, entry.device),
-    "device": lambda entry, _used: (entry.device, entry.kernel, entry.layer),
-    "size": lambda entry, _used: -entry.size,
-    "built": lambda entry, _used: -entry.built,
-    "took": lambda entry, _used: -entry.seconds,
-    "used": lambda entry, used: -used(entry.digest).last,
-    "uses": lambda entry, used: -used(entry.digest).uses,
+SORTS: dict[str, Callable[[ListedEntry, journal.Use], Any]] = {
+    "kernel": lambda entry, _use: (entry.kernel, entry.layer, entry.device, -entry.built),
+    "layer": lambda entry, _use: (entry.layer, entry.kernel, entry.device),
+    "device": lambda entry, _use: (entry.device, entry.kernel, entry.layer),
+    "size": lambda entry, _use: -entry.size,
+    "built": lambda entry, _use: -entry.built,
+    "took": lambda entry, _use: -entry.seconds,
+    "used": lambda _entry, use: -use[1],
+    "uses": lambda _entry, use: -use[0],
 }
 
 
@@ -93,8 +93,8 @@ class Catalogue:
 
     def __init__(self, faults: list[Refusal]) -> None:
         # Every header is read each time. A stored listing saved 0.7 s at 10,000 entries, and took 180 lines.
-        self.rows = list(inventory.entries(faults=faults, all_rows=True))
-        self._used = functools.partial(journal.use, journal.uses())
+        self.rows = list(inventory.entries(faults=faults))
+        self._uses = journal.uses()
 
     def chosen(
         self,
@@ -111,16 +111,17 @@ class Catalogue:
         shown = [
             row
             for row in self.rows
-            if row.is_shown
-            and (not layers or row.layer in layers)
+            if (not layers or row.layer in layers)
             and fnmatch.fnmatchcase(row.kernel, kernel or "*")
             and device in row.device.lower()
         ]
-        return sorted(shown, key=lambda row: (order(row, self._used), row.digest))
+        return sorted(
+            shown, key=lambda row: (order(row, journal.use(self._uses, row.digest)), row.digest)
+        )
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
-        return {row.kernel for row in self.rows if row.is_shown}
+        return {row.kernel for row in self.rows}
 
     def described(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
@@ -140,10 +141,10 @@ class Catalogue:
         self, entry: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
     ) -> CacheEntry:
         # A program has the recipe of its code, if just one code has this program.
-        others, recipe = [other for other in alike if other.layer != entry.layer], entry.recipe
-        if len(others) == 1 and entry.layer == settings.BINARY:
-            recipe = others[0].recipe
-        used = self._used(entry.digest)
+        others = [other for other in alike if other.layer != entry.layer]
+        is_of_code = len(others) == 1 and entry.layer == settings.BINARY
+        recipe = (others[0] if is_of_code else entry).recipe
+        uses, last = journal.use(self._uses, entry.digest)
         return CacheEntry(
             entry.kernel,
             entry.layer,
@@ -154,8 +155,8 @@ class Catalogue:
             entry.size,
             entry.built,
             entry.seconds,
-            used.last or None,
-            used.uses,
+            last or None,
+            uses,
             tuple(other.digest for other in others),
             entry.digest,
         )

@@ -65,20 +65,20 @@ def run() -> Iterator[tuple[str, Finding]]:
             findings.extend(check())
         except (OSError, CacheFault) as error:
             findings.append(Finding(PROBLEM, str(error)))
-        new = [finding for finding in findings if finding.words not in told]
-        told.update(finding.words for finding in new)
-        yield from ((name, finding) for finding in new or [Finding(OK, "nothing found")])
+        new = {finding.words: finding for finding in findings if finding.words not in told}
+        told.update(new)
+        yield from (
+            (name, finding) for finding in [*new.values()] or [Finding(OK, "nothing found")]
+        )
 
 
 def directories() -> Iterator[Finding]:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    # A dictionary keeps the order, and names an ancestor of all three once.
-    faults: dict[str, None] = {}
     for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
         except (OSError, CacheFault) as error:
-            faults[str(error)] = None
+            yield Finding(PROBLEM, str(error))
             continue
         if (why := usable.fault(path, gives=True)) and is_there:
             yield Finding(NOTE, f"{path} cannot be written: {why}; it is read: hits only")
@@ -94,7 +94,6 @@ def directories() -> Iterator[Finding]:
                 f"{path} lies on a network file system: the generator layer keeps a file for each entry",
                 "a local KCL_CACHE_DIR is faster",
             )
-    yield from (Finding(PROBLEM, words) for words in faults)
     for name, variable in _NEED_A_PLACE.items():
         place = foreign.place(name)
         if place.path and (why := usable.fault(place.path)):

@@ -19,7 +19,7 @@ from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
-from kcl.cache.stores import Stat
+from kcl.cache.stores import Head, Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -33,6 +33,9 @@ _PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 # A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
+
+# The header of a row without code lacks this, and a listing of code need not parse it.
+_IS_CODE = b'"function":'
 
 CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
 # In the key of a row with a base row this part follows the parts of the base row.
@@ -51,7 +54,7 @@ class RecipeSummary(NamedTuple):
 
 
 class ListedEntry:
-    """An entry by its header: `sizes` are those of its parts, `size` is that of the whole, in bytes.
+    """An entry by its header; `size` is that of the whole, in bytes.
 
     `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
     recorded calls). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
@@ -67,10 +70,9 @@ class ListedEntry:
         stat: Stat,
         key: bytes | Key,
         metadata: dict[str, Any],
-        sizes: dict[str, int],
         store: layers.Files | None = None,
     ) -> None:
-        self._key, self.metadata, self.sizes = key, metadata, sizes
+        self._key, self.metadata = key, metadata
         self.layer, self.address, self.size, self._store = layer, address, stat.size, store
         # A damaged header may hold anything: a wrong type counts as nothing known.
         created, seconds = (
@@ -187,12 +189,10 @@ def entries(
     of site directories come last, and not at all if only one's `own` are wanted.
     """
     # Without a list the faults are collected and dropped.
-    told: list[Refusal] = [] if faults is None else faults
+    faults = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for store in [*stores(layer, told), *([] if own else layers.sites(layer))]:
-            for entry in of_store(layer, store, told):
-                if all_rows or entry.is_shown:
-                    yield entry
+        for store in [*stores(layer, faults), *([] if own else layers.sites(layer))]:
+            yield from of_store(layer, store, faults, all_rows)
 
 
 def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
@@ -234,22 +234,19 @@ def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
 def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
-    The digest of a base row stands for that code.
+    The digest of a base row stands for the code that it leads to.
     """
     if not text:
         return []
-    matching = [
+    return [
         entry
         for entry in listed
         if text in (entry.kernel, entry.address) or entry.digest.startswith(text)
-    ]
-    to = {entry.digest for entry in matching if entry.kind == BASE and entry.kernel != text}
-    code = [
+    ] or [
         entry
         for entry in listed
-        if to and entry.kind == CODE and not to.isdisjoint(led_by(entry.key))
+        if entry.kind == CODE and any(digest.startswith(text) for digest in led_by(entry.key))
     ]
-    return list(dict.fromkeys([*(entry for entry in matching if entry.is_shown), *code]))
 
 
 def _kind(metadata: Mapping[str, Any]) -> str:
@@ -258,23 +255,35 @@ def _kind(metadata: Mapping[str, Any]) -> str:
     return CODE if "function" in metadata else BASE
 
 
-def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator[ListedEntry]:
-    """Yield the entries of a store by their headers; add unreadable ones to `faults`."""
+def of_store(
+    layer: str, store: layers.Files, faults: list[Refusal], all_rows: bool = True
+) -> Iterator[ListedEntry]:
+    """Yield the entries of a store by their headers, as `entries` does; add unreadable ones to `faults`."""
+    marker = b"" if all_rows or layer != settings.GENERATOR else _IS_CODE
     try:
-        for address in store.scan():
+        for address, start in store.heads(_HEAD):
             try:
-                head = store.head(address, _HEAD)
-                if head is not None and len(head[1]) == _HEAD < header_end(head[1]):
-                    head = store.head(address, header_end(head[1]))
+                head = _whole(store, address, start)
                 # Another process may have removed the entry in between.
-                if head is not None:
-                    yield ListedEntry(layer, address, head[0], *peek(head[1], head[0].size), store)
+                parsed = head and peek(head[1], head[0].size, marker)
+                if head and parsed:
+                    entry = ListedEntry(layer, address, head[0], *parsed, store)
+                    if all_rows or entry.is_shown:
+                        yield entry
             except (OSError, DamagedEntry) as error:
                 faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
         # A database without its table is one that another process makes at this moment.
         if "no such table" not in str(error):
             faults.append(Refusal(layer, store.location, str(error)))
+
+
+def _whole(store: layers.Files, address: str, head: Head | Exception) -> Head | None:
+    """Return the head of an entry with the whole header, which may be longer than what was read."""
+    if isinstance(head, Exception):
+        raise head
+    end = header_end(head[1])
+    return store.head(address, end) if len(head[1]) == _HEAD < end else head
 
 
 def _file(store: layers.Files, address: str) -> str:

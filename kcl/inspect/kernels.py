@@ -18,8 +18,8 @@ from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import JournalMiss, RunRecord
-from kcl.inspect.history.records import COUNTERS, DIGITS, merged
+from kcl.inspect.history.journal import JournalMiss
+from kcl.inspect.history.records import COUNTERS, DIGITS, Record, merged
 from kcl.inspect.inventory import ListedEntry
 
 HEAD = (
@@ -154,25 +154,27 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
     run = journal.last_run(driver)
     if not run:
         return None
-    history, names = journal.last_misses(), {process.name for process in run}
-    missed = [process for process in history if process.process in names]
-    late = [note.late.words for note in journal.late() if note.program == run[0].program]
+    history, names = journal.last_misses(), {record["name"] for record in run}
+    missed = [miss for miss in history if miss.process in names]
+    late = [note["words"] for note in journal.late() if note["program"] == run[0]["program"]]
     return Run(
-        run[0].driver,
-        tuple(sorted({process.pid for process in run})),
-        min(process.began for process in run),
-        run[0].ended,
+        run[0]["driver"],
+        tuple(sorted({record["pid"] for record in run})),
+        min(record["began"] for record in run),
+        run[0]["ended"],
         _counted(run),
         of_records(run, missed),
-        list(dict.fromkeys([*(remark for process in run for remark in process.remarks), *late])),
+        list(dict.fromkeys([*(remark for record in run for remark in record["remarks"]), *late])),
         misses.told(missed[-limit:], history),
         max(0, len(missed) - limit),
     )
 
 
-def _counted(run: Iterable[RunRecord]) -> list[dict[str, Any]]:
+def _counted(run: Iterable[Record]) -> list[dict[str, Any]]:
     """Add up the counters of each layer over the processes of a run."""
-    sums = merged({layer: row} for process in run for (layer, _), row in process.tallies.items())
+    sums = merged(
+        {layer: row} for record in run for (layer, _), row in journal.tallies(record).items()
+    )
     return [
         {
             "layer": layer,
@@ -183,14 +185,14 @@ def _counted(run: Iterable[RunRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[KernelRow]:
+def of_records(run: Iterable[Record], missed: Iterable[JournalMiss]) -> list[KernelRow]:
     """Return the look-ups of the processes of a run, kernel by kernel."""
-    entries = {entry.digest[:DIGITS]: entry for entry in inventory.entries(all_rows=True)}
+    entries = {entry.digest[:DIGITS]: entry for entry in inventory.entries()}
     return rows(of_run(run, missed, entries), entries)
 
 
 def of_run(
-    run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries
+    run: Iterable[Record], missed: Iterable[JournalMiss], entries: Entries
 ) -> list[LookSummary]:
     """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
     looks = [
@@ -208,32 +210,22 @@ def of_run(
     codes = {
         text_of(entry): entry
         for entry in entries.values()
-        if entry.kind == inventory.CODE and entry.program
+        if entry.layer == settings.GENERATOR and entry.program
     }
-    for process in run:
-        for digest, used in process.uses.items():
+    for record in run:
+        for digest, used in record["uses"].items():
             stored = entries.get(digest)
             # The names of a hit come from its entry, so a hit of a removed entry cannot be told.
             if stored is not None:
-                code = (
-                    codes.get(text_of(stored), stored)
-                    if stored.layer == settings.BINARY
-                    else stored
+                is_code = stored.layer == settings.GENERATOR
+                code = stored if is_code else codes.get(text_of(stored), stored)
+                kernel, names = record["asked"].get(
+                    digest, (code.kernel, [*code.recipe.parameters])
                 )
-                kernel, names = process.asked.get(
-                    digest, (code.kernel, tuple(code.recipe.parameters))
-                )
+                texts = _texts(_parameters_of_hit(code, kernel, names))
                 looks.append(
                     LookSummary._make(
-                        [
-                            stored.layer,
-                            kernel,
-                            "hit",
-                            "",
-                            stored.digest,
-                            *used,
-                            _texts(_parameters_of_hit(code, kernel, names)),
-                        ]
+                        [stored.layer, kernel, "hit", "", stored.digest, *used, texts]
                     )
                 )
     return looks

@@ -35,6 +35,8 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 OWN = "kcl"
 # The files that kcl keeps beside its entries.
 KEPT = "kept"
+# The shared folder and a pattern of the names in it that are kcl's.
+_OWN = {KEPT: places.KEPT, **{name: row.own for name, row in layers.TABLE.items()}}
 _LINK = "it is a symbolic link, and none is followed"
 # The pages of a database that are given back in one step.
 _AT_ONCE = 100
@@ -176,13 +178,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
 
     The age of a directory is that of its newest file.
     """
-    shared, pattern = (
-        places.KEPT
-        if name == KEPT
-        else layers.TABLE[name].own
-        if name in layers.TABLE
-        else ("", "")
-    )
+    shared, pattern = _OWN.get(name, ("", ".*"))
     folder = option.folder(shared) if shared else foreign.place(name).path
     fault, names = _LINK if os.path.islink(folder) else "", []
     try:
@@ -202,7 +198,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
     for path in [
         os.path.join(folder, name_below)
         for name_below in names
-        if re.fullmatch(pattern or ".*", name_below)
+        if re.fullmatch(pattern, name_below)
     ]:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
@@ -246,9 +242,9 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     ]
 
 
-def last_use(entry: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
+def last_use(entry: ListedEntry, uses: Mapping[str, journal.Use]) -> float:
     """Return when an entry was made or was a hit for the last time."""
-    return max(entry.modified, journal.use(uses, entry.digest).last)
+    return max(entry.modified, journal.use(uses, entry.digest)[1])
 
 
 def removed() -> list[tuple[str, str, float]]:

@@ -99,10 +99,10 @@ def add_to(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
     run, missed = journal.of_this_run()
     content = kernels.Run(
-        run.driver,
-        (run.pid,),
-        run.began,
-        run.ended,
+        run["driver"],
+        (run["pid"],),
+        run["began"],
+        run["ended"],
         _layers(),
         kernels.of_records([run], missed),
         _remarks(),

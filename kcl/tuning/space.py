@@ -14,8 +14,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kcl.errors import RecipeError, meant
 
 Scalar = bool | int | float | str | None
@@ -236,6 +234,9 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     """Return the values of a parameter, each once."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
+    # A listing of tables needs this module, and no numpy.
+    import numpy as np
+
     distinct: dict[tuple[type, Any], Any] = {}
     for value in [int(item) if isinstance(item, np.integer) else item for item in values]:
         if not is_scalar(value):

@@ -145,7 +145,7 @@ def decisions(kernel: str | None = None) -> list[str]:
     run = ports.at("journal").last_run()
     return list(
         dict.fromkeys(
-            remark for record in run for remark in record.remarks if remark.startswith(start)
+            remark for record in run for remark in record["remarks"] if remark.startswith(start)
         )
     )
 

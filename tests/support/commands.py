@@ -28,8 +28,6 @@ def kcl(project, *words, text="", **variables):
 def program(kernel: str) -> inventory.ListedEntry:
     """Return the program of a kernel."""
     (found,) = [
-        one
-        for one in inventory.named(kernel, inventory.entries(all_rows=True))
-        if one.layer == "binary"
+        one for one in inventory.named(kernel, [*inventory.entries()]) if one.layer == "binary"
     ]
     return found

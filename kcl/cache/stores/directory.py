@@ -11,7 +11,7 @@ from contextlib import suppress
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores import Head, Stat, digest_of
-from kcl.errors import DamagedEntry
+from kcl.errors import CacheFault, DamagedEntry
 
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds between two notes of a use
@@ -71,11 +71,31 @@ class Directory:
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
-        path = f"{self.location}/{address}"
         try:
-            start, status = trust.content(self._checked(address), length, self._others)
+            return self._head(self._checked(address), length)
         except FileNotFoundError:
             return None
+
+    def heads(self, length: int) -> Iterator[tuple[str, Head | OSError | CacheFault]]:
+        """Yield each address with what `head` returns, or with the error that it raises; a folder is checked once."""
+        checked = ""
+        for address, item in self.items():
+            head: Head | OSError | CacheFault
+            try:
+                if checked != (folder := os.path.dirname(item.path)):
+                    self._checked(address)
+                    checked = folder
+                head = self._head(item.path, length)
+            except FileNotFoundError:
+                # Another process has removed the file.
+                continue
+            except (OSError, CacheFault) as error:
+                head = error
+            yield address, head
+
+    def _head(self, path: str, length: int) -> Head:
+        try:
+            start, status = trust.content(path, length, self._others)
         except OSError as error:
             if error.errno in _NO_ENTRY:
                 raise DamagedEntry(

@@ -46,6 +46,10 @@ _CREATE = (
     "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
 )
 _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash = ?"
+_HEADS = (
+    "SELECT rowid, keyhash, length(key_value), substr(key_value, 1, ?) FROM dict "
+    "WHERE rowid > ? ORDER BY rowid LIMIT 500"
+)
 
 
 class OpenStores:
@@ -113,12 +117,19 @@ class Database:
         return None
 
     def scan(self) -> Iterator[str]:
-        rows = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
-        # A damaged index may have a key twice.
-        for key in dict.fromkeys(key for (key,) in rows if isinstance(key, bytes)):
-            with suppress(ValueError):
-                digest_of(key.decode())
-                yield key.decode()
+        return (address for address, _head in self.heads(0))
+
+    def heads(self, length: int) -> Iterator[tuple[str, Head]]:
+        """Yield the address, the stat and the first bytes of each row, in few statements."""
+        last, seen = -1, set[bytes]()
+        while rows := self.ask(_HEADS, length, last):
+            for last, key, size, start in rows:  # noqa: B007 - the next statement goes on behind the last row
+                # A damaged index may have a key twice.
+                if isinstance(key, bytes) and key not in seen:
+                    seen.add(key)
+                    with suppress(ValueError):
+                        digest_of(key.decode())
+                        yield key.decode(), (Stat(size, None), start or b"")
 
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""

@@ -90,7 +90,6 @@ class Shelf:
                 Stat(0, 0.0),
                 job.key,
                 {**job.metadata, _PENDING: True},
-                {},
             )
             if listed.digest not in self._by_digest:
                 self._by_digest[listed.digest] = listed

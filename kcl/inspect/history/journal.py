@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -29,7 +29,9 @@ _LATE = 64
 AGE = 7 * 86400.0
 
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
-Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
+Use = tuple[
+    int, float
+]  # the number of hits of an entry, and the time of the last one, 0 without any
 
 
 class JournalMiss(NamedTuple):
@@ -54,48 +56,6 @@ class JournalMiss(NamedTuple):
     parameters: Mapping[str, str] | None = None
 
 
-class EntryUse(NamedTuple):
-    """The hits of an entry: their number, the last one, in seconds since the epoch, and the seconds taken and saved."""
-
-    uses: int
-    last: float
-    seconds: float = 0.0
-    saved: float = 0.0
-
-
-_UNUSED = EntryUse(0, 0.0)
-
-
-class RunRecord(NamedTuple):
-    """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
-
-    `driver` is the short name of the file, `program` its path.
-    `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report about
-    loopy. `uses` has the fields of an `EntryUse` by the first digits of the digests of the entries. `asked` gives, by
-    the same digits, the kernel and parameters for which an entry was used.
-    """
-
-    name: str
-    driver: str
-    program: str
-    pid: int
-    began: float
-    ended: float
-    remarks: Sequence[str]
-    asked: Mapping[str, events.Consumer]
-    tallies: Tallies
-    uses: Mapping[str, Sequence[Any]]
-
-
-class Note(NamedTuple):
-    """A switch that came too late: the file of the program, and the last time, in seconds since the epoch."""
-
-    time: float
-    driver: str
-    program: str
-    late: LateSwitch
-
-
 def trim() -> None:
     """Remove the oldest records beyond a number and a size. Raises nothing."""
     with suppress(*FAULTS):
@@ -114,28 +74,23 @@ def rows() -> Rows:
     return merged(
         {(time.strftime("%Y-%m-%d", time.localtime(record["ended"])), *place): row}
         for record in _read()
-        for place, row in _tallies(record).items()
+        for place, row in tallies(record).items()
     )
 
 
-def uses() -> dict[str, EntryUse]:
+def uses() -> dict[str, Use]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
-    total: dict[str, EntryUse] = {}
+    total: dict[str, Use] = {}
     for record in _read():
-        for digest, (count, last, seconds, saved) in record["uses"].items():
-            before = total.get(digest, _UNUSED)
-            total[digest] = EntryUse(
-                before.uses + count,
-                max(before.last, last),
-                before.seconds + seconds,
-                before.saved + saved,
-            )
+        for digest, (count, last, *_seconds) in record["uses"].items():
+            before = total.get(digest, (0, 0.0))
+            total[digest] = before[0] + count, max(before[1], last)
     return total
 
 
-def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
-    """Return the use of the entry with a digest; without a time if it was never used."""
-    return uses.get(digest[:DIGITS], _UNUSED)
+def use(uses: Mapping[str, Use], digest: str) -> Use:
+    """Return the use of the entry with a digest."""
+    return uses.get(digest[:DIGITS], (0, 0.0))
 
 
 def last_misses() -> list[JournalMiss]:
@@ -146,25 +101,25 @@ def last_misses() -> list[JournalMiss]:
     )
 
 
-def of_this_run() -> tuple[RunRecord, list[JournalMiss]]:
+def of_this_run() -> tuple[Record, list[JournalMiss]]:
     """Return the record of this process so far, and its look-ups that were no hits."""
     record = records.of_this_process()
-    return _ran(record), list(_missed(record))
+    return record, list(_missed(record))
 
 
-def last_run(driver: str | None = None) -> list[RunRecord]:
+def last_run(driver: str | None = None) -> list[Record]:
     """Return the processes of the last run of a driver, or of any, the one that ended last first; empty for none.
 
     `driver` is a short name or a path.
     """
-    run: list[RunRecord] = []
+    run: list[Record] = []
     names = {driver, os.path.abspath(driver or "")}
-    for process in sorted(map(_ran, _read()), key=lambda process: -process.ended):
-        if not run and (driver is None or {process.driver, process.program} & names):
-            run, begin = [process], process.began
-        elif run and process.program == run[0].program and process.ended >= begin:
-            run.append(process)
-            begin = min(begin, process.began)
+    for record in sorted(_read(), key=lambda record: -record["ended"]):
+        if not run and (driver is None or {record["driver"], record["program"]} & names):
+            run, begin = [record], record["began"]
+        elif run and record["program"] == run[0]["program"] and record["ended"] >= begin:
+            run.append(record)
+            begin = min(begin, record["began"])
     return run
 
 
@@ -181,15 +136,22 @@ def asked(process: str) -> set[str]:
     }
 
 
-def late() -> list[Note]:
-    """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
+def late() -> list[dict[str, Any]]:
+    """Return the switches of the last week that came too late, newest first; a repeated switch appears once.
+
+    Each has the fields of a `LateSwitch`, the `driver` and its path `program`, and the `time` of the last one.
+    """
     notes = [
-        Note(switch[0], record["driver"], record["program"], LateSwitch(*switch[1:]))
+        (switch[0], record["driver"], record["program"], *switch[1:])
         for record in _read()
         for switch in record["late"]
+        if switch[0] > time.time() - AGE
     ]
-    newest = {note[1:]: note for note in sorted(notes) if note.time > time.time() - AGE}
-    return sorted(newest.values(), reverse=True)[:_LATE]
+    newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for note in sorted(notes, key=lambda note: -note[0]):
+        newest.setdefault(note[1:], note)
+    names = ("time", "driver", "program", *LateSwitch._fields)
+    return [dict(zip(names, note, strict=False)) for note in newest.values()][:_LATE]
 
 
 def fault() -> str:
@@ -209,7 +171,8 @@ def reset() -> None:
         store.delete(place)
 
 
-def _tallies(record: Record) -> Tallies:
+def tallies(record: Record) -> dict[tuple[str, str], Counters]:
+    """Return the counters of a process by layer and kernel."""
     return {
         (layer, kernel): dict(zip(COUNTERS, row, strict=True))
         for layer, kernel, *row in record["tallies"]
@@ -232,21 +195,6 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
                 parameters,
             ]
         )
-
-
-def _ran(record: Record) -> RunRecord:
-    consumers = {
-        digest: (kernel, tuple(parameters))
-        for digest, (kernel, parameters) in record["asked"].items()
-    }
-    return RunRecord._make(
-        [
-            *(record[name] for name in RunRecord._fields[:7]),
-            consumers,
-            _tallies(record),
-            record["uses"],
-        ]
-    )
 
 
 def _with_this() -> list[Record]:

@@ -87,7 +87,7 @@ def stored(entry: Entry) -> ListedEntry:
     """Return an entry that is listed, and lies in the memory."""
     address = f"x-{entry.key.digest}"
     held: Any = {address: entry.pack()}
-    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, held)
+    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, held)
 
 
 def page_of(run: Run) -> str:

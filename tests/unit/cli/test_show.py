@@ -93,7 +93,7 @@ class TestShow:
         result = run("show", "untyped", code=1)
         entries = [
             one
-            for one in inventory.named("untyped", inventory.entries(all_rows=True))
+            for one in inventory.named("untyped", [*inventory.entries()])
             if one.layer == "binary"
         ]
         assert all(one.digest[:12] in result.stderr for one in entries)

@@ -137,7 +137,7 @@ class TestText:
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
         late_switching.leave(
-            LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)
+            LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late")
         )
         assert "POCL_CACHE_DIR=/x was set too late" in status()
         document, _rows = said()

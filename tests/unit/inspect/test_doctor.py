@@ -55,7 +55,7 @@ class TestFiles:
         """A directory that others can write, and one that cannot be made, are problems with their cures."""
         (tmp_path / "cache").mkdir()
         os.chmod(tmp_path / "cache", 0o777)
-        finding = only(doctor.directories())
+        finding = only({*doctor.directories()})
         assert finding.severity == "problem"
         assert "chmod go-w" in finding.words
         os.chmod(tmp_path / "cache", 0o700)

@@ -133,7 +133,6 @@ class TestEntries:
             "code": whole.key,
         }
         assert found["code"].metadata == whole.metadata
-        assert found["code"].sizes == {"source.cl": 7}
 
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
@@ -205,7 +204,7 @@ class TestFaults:
 
 def found(text):
     """Return the addresses of the entries that a text names."""
-    return [one.address for one in inventory.named(text, [*inventory.entries(all_rows=True)])]
+    return [one.address for one in inventory.named(text, [*inventory.entries()])]
 
 
 class TestFind:

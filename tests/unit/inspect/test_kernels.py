@@ -13,7 +13,6 @@ from kcl.cache.key import Key
 from kcl.cache.stores import Stat, address
 from kcl.inspect import kernels, summary
 from kcl.inspect.history import journal, records
-from kcl.inspect.history.journal import EntryUse, RunRecord
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelRow, LookSummary
@@ -42,7 +41,7 @@ def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters)
         "arguments": [[name, "ArrayArg", dtype, True] for name, dtype in dtypes.items()],
         "function": "invoke",
     }
-    return ListedEntry(layer, f"x-{key.digest}", Stat(1, 1.0), key, metadata, {})
+    return ListedEntry(layer, f"x-{key.digest}", Stat(1, 1.0), key, metadata)
 
 
 class TestSource:
@@ -152,9 +151,9 @@ class TestLooks:
         ("asked", "known"),
         [
             (None, ("axpy", (("n", "1"),))),
-            (("axpy", ("n", "m")), ("axpy", (("n", "1"),))),
-            (("other", ("n",)), ("other", None)),
-            (("program", ()), ("program", ())),
+            (["axpy", ["n", "m"]], ("axpy", (("n", "1"),))),
+            (["other", ["n"]], ("other", None)),
+            (["program", []], ("program", ())),
         ],
     )
     def test_of_run(self, asked, known):
@@ -162,8 +161,8 @@ class TestLooks:
         held = stored("generator", "axpy", "a", n="1")
         digest = held.digest
         by = {} if asked is None else {digest[:DIGITS]: asked}
-        uses = {digest[:DIGITS]: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
-        run = [RunRecord("a", "driver.py", "/a/driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
+        uses = {digest[:DIGITS]: [1, 1.5, 0.25, 1.0], "gone": [1, 1.0, 0.0, 0.0]}
+        run = [{"asked": by, "uses": uses}]
         (found,) = kernels.of_run(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known

@@ -15,7 +15,7 @@ from store_contract import PersistentContract, example
 from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX
 from kcl.cache.stores import Store
 from kcl.cache.stores.directory import Directory
-from kcl.errors import DamagedEntry, UnusableDirectory
+from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 PLACE = example(1, "device", "axpy")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -65,6 +65,21 @@ class TestUses:
         before = store.head(example(1), 0)
         store.get(example(1))
         assert store.head(example(1), 0) == before
+
+
+class TestHeads:
+    def test_faults(self, tmp_path: Path) -> None:
+        """Each entry comes with its head, or with its fault: of a folder that others can write all have it."""
+        store = Directory(tmp_path / "cache")
+        for number, folder in enumerate(["fine", "fine", "loose", "loose"]):
+            store.put(example(number, folder), b"blob")
+        (tmp_path / "cache" / example(1, "fine")).chmod(0o666)
+        (tmp_path / "cache" / "loose").chmod(0o777)
+        heads = dict(store.heads(2))
+        assert heads[example(0, "fine")] == store.head(example(0, "fine"), 2)
+        assert {address for address, head in heads.items() if isinstance(head, CacheFault)} == {
+            *(example(1, "fine"), example(2, "loose"), example(3, "loose"))
+        }
 
 
 class TestFiles:

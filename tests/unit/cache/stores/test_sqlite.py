@@ -413,12 +413,22 @@ class TestDatabase:
         for place in (example(1), example(2), example(30)):
             assert database.get(place) == rows.get(place)
         assert database.head(example(1), 8) == ((1, None), b"1")
+        heads = [(place, rows.head(place, 8)) for place in rows.scan()]
+        assert list(database.heads(8)) == heads
         assert database.count(b"1", 100) == 1
         assert database.count(b"10", 100) == 0
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             database.ask("DELETE FROM dict")
         assert Database(rows.location + "none").get(example(1)) is None
         assert not os.path.exists(rows.location + "none")
+
+    def test_many(self, rows: Rows) -> None:
+        """A scan of more rows than one statement reads yields each once, in the order of their making."""
+        blobs = [(example(number), b"blob") for number in range(1000, 2200)]
+        rows.ask("DELETE FROM dict")
+        assert rows.connection is not None
+        rows.connection.executemany("INSERT INTO dict VALUES (?, ?)", blobs)
+        assert list(rows.scan()) == [place for place, _blob in blobs]
 
     def test_what_is_no_row_of_kcl(self, rows: Rows) -> None:
         """A row that is no entry's is not listed."""
