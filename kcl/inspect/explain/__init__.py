@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcl.base.text.layout import alike
 from kcl.cache.key import Difference, Key
@@ -19,7 +19,6 @@ from kcl.generate import files
 from kcl.generate.declarations import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
-from kcl.inspect.inventory import led_by
 
 # The formats of keys: if these differ, other digests say nothing.
 _FORMATS = ("kcl", "format")
@@ -60,7 +59,6 @@ class Candidate(NamedTuple):
 
     key: Key
     written: float
-    metadata: Mapping[str, Any]
     texts: Callable[[], Texts]
 
 
@@ -108,12 +106,11 @@ def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidat
     """Return the entry of the same kind of key that differs least, the youngest among equals.
 
     Variants count first, then the parts that differ. If the missed key has a listing, the nearest entries with
-    listings are compared by these. A base row has no dtypes: among equally near rows a row with code is taken. The
-    entry under the key itself and its base row do not count.
+    listings are compared by these. The entry under the key itself does not count.
     """
     parts = set(key.parts)
 
-    def far(entry: Candidate, other: Listing | None = None) -> tuple[int, int, bool, float]:
+    def far(entry: Candidate, other: Listing | None = None) -> tuple[int, int, float]:
         names = {part.name for part in parts.symmetric_difference(entry.key.parts)}
         # Two keys with the same parts are not equal: at least the order of the parts differs.
         variants, distance = 0, max(1, len(names))
@@ -122,14 +119,13 @@ def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidat
             variants += listings.is_elsewhere(other, texts.listing)
             distance += listings.distance(other, texts.listing)
         variants += sum(name.startswith(_VARIANT) for name in names)
-        return variants, distance, "function" not in entry.metadata, -entry.written
+        return variants, distance, -entry.written
 
-    own = led_by(key)
     near = sorted(
         (
             entry
             for entry in candidates
-            if entry.key.digest not in own and _kind(entry.key) == _kind(key)
+            if entry.key.digest != key.digest and _kind(entry.key) == _kind(key)
         ),
         key=far,
     )

@@ -77,24 +77,18 @@ class Shelf:
     """
 
     def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
-        self.entries = list(inventory.entries(layer, all_rows=True))
         self.made = made
         self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
         self._read: dict[str, Texts] = {}
-        self._by_digest = {entry.digest: entry for entry in self.entries}
+        self._by_digest = {entry.digest: entry for entry in inventory.entries(layer)}
         open_jobs = pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
-            listed = ListedEntry(
-                layer,
-                job.key.digest,
-                Stat(0, 0.0),
-                job.key,
-                {**job.metadata, _PENDING: True},
-            )
-            if listed.digest not in self._by_digest:
-                self._by_digest[listed.digest] = listed
-                self.entries.append(listed)
-                self._read[listed.digest] = texts_in(job.parts)
+            digest, metadata = job.key.digest, {**job.metadata, _PENDING: True}
+            if digest not in self._by_digest:
+                self._by_digest[digest] = ListedEntry(
+                    layer, digest, Stat(0, 0.0), job.key, metadata
+                )
+                self._read[digest] = texts_in(job.parts)
 
     def explain(
         self,
@@ -119,31 +113,24 @@ class Shelf:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
             return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
 
-        def earlier(is_of_kernel: bool) -> list[ListedEntry]:
+        def earlier(entries: Iterable[ListedEntry]) -> list[Candidate]:
             return [
-                entry
-                for entry in self.entries
-                if (entry.kernel == kernel) == is_of_kernel
-                and entry.digest != key.digest
-                and self._written(entry) < moment
+                Candidate(entry.key, self._written(entry), functools.partial(self.texts, entry))
+                for entry in entries
+                if entry.digest != key.digest and self._written(entry) < moment
             ]
 
+        def earlier_of_others() -> list[Candidate]:
+            names = {kernel, *kernels_of_run()}
+            return earlier(entry for entry in entries if entry.kernel not in names)
+
+        entries = self._by_digest.values()
+        of_kernel = [entry for entry in entries if entry.kernel == kernel]
         # A program has one entry, under the kernel that asked first.
-        for is_of_kernel in (True, False) if program else ():
-            paired = [entry for entry in earlier(is_of_kernel) if entry.program == program]
-            if paired:
-                return compared(key, texts, map(self._candidate, paired), begun)
-        return compared(
-            key,
-            texts,
-            map(self._candidate, earlier(True)),
-            begun,
-            lambda: [
-                self._candidate(entry)
-                for entry in earlier(False)
-                if entry.kernel not in kernels_of_run()
-            ],
-        )
+        for of_program in (of_kernel, entries) if program else ():
+            if paired := earlier(entry for entry in of_program if entry.program == program):
+                return compared(key, texts, paired, begun)
+        return compared(key, texts, earlier(of_kernel), begun, earlier_of_others)
 
     def entry_of(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
@@ -153,9 +140,6 @@ class Shelf:
         """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
         moment = self.made.get(entry.digest, _NEVER)
         return moment if moment < entry.built + _SLOW else entry.built
-
-    def _candidate(self, entry: ListedEntry) -> Candidate:
-        return Candidate(entry.key, self._written(entry), entry.metadata, lambda: self.texts(entry))
 
     def texts(self, listed: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
@@ -222,9 +206,8 @@ def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str
     made, begun = dict[str, float](), dict[str, float]()
     for miss in history:
         begun.setdefault(miss.process, miss.time)
-        # A miss makes the row, and its base row.
-        for digest in inventory.led_by(miss.key) if miss.key is not None else ():
-            made.setdefault(digest, miss.time)
+        if miss.key is not None:
+            made.setdefault(miss.key.digest, miss.time)
     return made, begun
 
 

@@ -28,11 +28,9 @@ def recipe(**parts):
     )
 
 
-def known(key, written=0.0, metadata=None, texts=None):
+def known(key, written=0.0, texts=None):
     """Return an entry that holds code."""
-    return Candidate(
-        key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts()
-    )
+    return Candidate(key, written, lambda: texts or Texts())
 
 
 def said(explanation):
@@ -56,26 +54,14 @@ class TestNearest:
             assert nearest(recipe(parameter_a="3"), Texts(), order) is young
 
     def test_not_itself(self):
-        """The entry that the miss itself stored, and its base row, are no earlier ones."""
+        """The entry that the miss itself stored is no earlier one."""
         missed = recipe(row="special", argument_x="<f8")
-        base = known(recipe(), 3.0, {"base": {}})
-        assert explain(missed, Texts(), [known(missed), base]) == FIRST_TIME
+        assert explain(missed, Texts(), [known(missed)]) == FIRST_TIME
 
     def test_beginning(self):
         """An entry whose key is the beginning of the missed one is an earlier one: a variable was set since."""
         missed, before = recipe(options="-DA", variable="1"), known(recipe(options="-DA"))
         assert explain(missed, Texts(), [before]).nearest is before
-
-    def test_other_dtype(self):
-        """A row of other dtypes is nearer than the base row of an earlier recipe, which says nothing of dtypes."""
-        missed = recipe(parameter_a="2", argument_x="<f8")
-        row = known(recipe(parameter_a="1", argument_x="<f4"), 1.0)
-        base = known(recipe(parameter_a="1"), 2.0, {"base": {}})
-        assert nearest(missed, Texts(), [row, base]) is row
-        assert said(explain(missed, Texts(), [row, base])) == [
-            "parameter a: 1 -> 2",
-            "argument x: float32 -> float64",
-        ]
 
     def test_kinds(self):
         """Keys of results, of programs and of recipes are not compared with each other."""
