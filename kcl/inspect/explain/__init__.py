@@ -1,9 +1,9 @@
 """Why a look-up missed: the nearest earlier entry, and the differences between its key and the missed one, in words.
 
-The nearest entry is one of the same kernel, else of another kernel that makes most of the same calls. An entry of an
-earlier run is preferred, then one with equal parameters, dtypes, build options and device, then the one whose listing
-of calls differs in the fewest lines. Without listings it is the entry whose key differs in the fewest parts. Among
-equals the youngest entry is taken. Listings and texts come from the entries themselves.
+The nearest entry is one of the same kernel. An entry of an earlier run is preferred, then one with equal parameters,
+dtypes, build options and device, then the one whose listing of calls differs in the fewest lines. Without listings it is
+the entry whose key differs in the fewest parts. Among equals the youngest entry is taken. Listings and texts come from
+the entries themselves.
 """
 
 from __future__ import annotations
@@ -73,25 +73,15 @@ FIRST_TIME = Explanation(None, ())
 
 
 def explain(
-    key: Key,
-    texts: Texts,
-    candidates: Iterable[Candidate],
-    begun: float = float("inf"),
-    others: Callable[[], Iterable[Candidate]] = tuple,
+    key: Key, texts: Texts, candidates: Iterable[Candidate], begun: float = float("inf")
 ) -> Explanation:
     """Compare a missed key with the entries of the same kernel in the same layer, except its own entry.
 
-    `begun` is the moment at which the run that missed began, in seconds since the epoch. If no entry of the kernel is
-    older, `others` gives those of other kernels: recipes that make the same calls share their entries. Entries of the
-    same run count last, and not for other build options: a program is often built with several sets of them.
+    `begun` is the moment at which the run that missed began, in seconds since the epoch. Entries of the same run count
+    last, and not for other build options: a program is often built with several sets of them.
     """
     candidates = list(candidates)
     near = nearest(key, texts, [entry for entry in candidates if entry.written < begun])
-    if near is None and texts.listing is not None:
-        # The kernel may have had another name before: its calls tell.
-        near = nearest(key, texts, [entry for entry in others() if entry.written < begun])
-        shared = None if near is None else near.texts().listing
-        near = near if shared is not None and listings.is_akin(shared, texts.listing) else None
     if near is None:
         near = nearest(key, texts, candidates)
         # Within one run other build options are a choice of the program, and no change.

@@ -154,13 +154,6 @@ def distance(before: Listing, after: Listing) -> int:
     return (before.contents - after.contents).total() + (after.contents - before.contents).total()
 
 
-def is_akin(before: Listing, after: Listing) -> bool:
-    """Return True if most contents of two records are the same, and stand in the same files."""
-    return not is_elsewhere(before, after) and (
-        2 * distance(before, after) < before.contents.total() + after.contents.total()
-    )
-
-
 def beside(before: Listing | None, after: Listing | None) -> list[Difference]:
     """Return the differences beside the calls, by name; none if one of two entries has no listing."""
     if before is None or after is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -98,12 +98,10 @@ class Shelf:
         moment: float,
         begun: float,
         program: str = "",
-        kernels_of_run: Callable[[], Iterable[str]] = tuple,
     ) -> Explanation:
         """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
-        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `kernels_of_run` names
-        the kernels of the same run: none of these names is an old name of the kernel.
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
         """
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
@@ -120,17 +118,13 @@ class Shelf:
                 if entry.digest != key.digest and self._written(entry) < moment
             ]
 
-        def earlier_of_others() -> list[Candidate]:
-            names = {kernel, *kernels_of_run()}
-            return earlier(entry for entry in entries if entry.kernel not in names)
-
         entries = self._by_digest.values()
         of_kernel = [entry for entry in entries if entry.kernel == kernel]
         # A program has one entry, under the kernel that asked first.
         for of_program in (of_kernel, entries) if program else ():
             if paired := earlier(entry for entry in of_program if entry.program == program):
                 return compared(key, texts, paired, begun)
-        return compared(key, texts, earlier(of_kernel), begun, earlier_of_others)
+        return compared(key, texts, earlier(of_kernel), begun)
 
     def entry_of(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
@@ -162,7 +156,7 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
     # The program of the nearest row, by the run, the kernel and its own program.
     partners: dict[tuple[str, str, str], str] = {}
-    explained, kernels_of_run = [], functools.cache(journal.asked)
+    explained = []
     for look, times in _grouped(missed):
         explanation, own = None, None
         if look.outcome == "miss" and look.key is not None and look.reason != BEING_COMPLETED:
@@ -178,7 +172,6 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
                 look.time,
                 begun[look.process],
                 program,
-                functools.partial(kernels_of_run, look.process),
             )
             if look.layer == settings.GENERATOR and explanation.nearest is not None:
                 nearest = shelf.entry_of(explanation.nearest.key)

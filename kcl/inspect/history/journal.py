@@ -123,19 +123,6 @@ def last_run(driver: str | None = None) -> list[Record]:
     return run
 
 
-def asked(process: str) -> set[str]:
-    """Return the kernels that a process asked for, or another process of its driver that was alive at the same time."""
-    records_now = _with_this()
-    return {
-        kernel
-        for own in [record for record in records_now if record["name"] == process]
-        for record in records_now
-        if record["program"] == own["program"]
-        if record["ended"] >= own["began"] and record["began"] <= own["ended"]
-        for _layer, kernel, *_ in record["tallies"]
-    }
-
-
 def late() -> list[dict[str, Any]]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once.
 

@@ -1,8 +1,6 @@
 """`kcl explain`: what a user changed between two runs is what it names."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from commands import kcl
@@ -186,57 +184,6 @@ EXPRESSION = TILED.replace(
     knl = lp.make_kernel("{[i]: 0<=i<n}", [statement], lang_version=(2018, 2))
 """,
 ).replace("import kcl\n", "import pymbolic\n\nimport kcl\n", 1)
-
-
-ADDED = """
-import numpy as np, pyopencl as cl, loopy as lp
-
-context = cl.create_some_context(interactive=False)
-queue, x = cl.CommandQueue(context), np.ones((20, 20))
-for name in NAMES:
-    arguments = [lp.GlobalArg("x,y", float, shape="n,n"), lp.ValueArg("a", float), ...]
-    domain, line = "{[i,j]: 0<=i,j<n}", f"y[i,j] = a*x[i,j] + {len(name)}"
-    knl = lp.make_kernel(domain, line, arguments, name=name, lang_version=(2018, 2))
-    knl = lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
-    knl.executor(context)(queue, x=x, a=1.0)
-"""
-
-
-def test_added_kernel(child):
-    """A kernel that is added beside one that is asked for too is new; alone it is the old one under another name."""
-    for names, words in (
-        (["jacobi"], "first time seen"),
-        (["jacobi", "axpy"], "first time seen"),
-        (["renamed"], "call 3 (driver.py:9), make_kernel: "),
-    ):
-        path = child.directory / "driver.py"
-        path.write_text(ADDED.replace("NAMES", repr(names)))
-        done = child.python("-m", "kcl", "run", path, KCL_PROMOTE="off")
-        assert done.returncode == 0, done.stderr
-        found = json.loads(child.python("-m", "kcl", "explain", "--json").stdout)
-        (said,) = [one["words"][1:] for one in found if one["layer"] == "generator"]
-        assert said[0].strip().startswith(words)
-
-
-def test_added_beside(child):
-    """A kernel that another process of the driver asks for at the same time is nobody's old name."""
-    text = ADDED.replace("NAMES", "sys.argv[1:]").replace("import numpy", "import sys, numpy")
-    (child.directory / "driver.py").write_text(f"{text}print(flush=True)\nsys.stdin.read()\n")
-    words, variables = ("-m", "kcl", "run", "driver.py"), {"KCL_PROMOTE": "off"}
-    assert child.python(*words, "jacobi", stdin="", **variables).returncode == 0
-    with subprocess.Popen(
-        [sys.executable, *words, "jacobi"],
-        cwd=child.directory,
-        env=child.environment(**variables),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as beside:
-        beside.stdout.readline()
-        assert child.python(*words, "axpy", stdin="", **variables).returncode == 0
-        beside.communicate()
-    found = json.loads(child.python("-m", "kcl", "explain", "--json").stdout)
-    (said,) = [one["words"][1:] for one in found if one["layer"] == "generator"]
-    assert [line.strip() for line in said] == ["first time seen"]
 
 
 class TestNothingStored:

@@ -213,20 +213,6 @@ class TestRecorded:
         assert nearest(keyed(missed), texts(missed), [bare, near]) is near
         assert nearest(keyed(missed), texts(missed), [bare]) is bare
 
-    def test_shared(self):
-        """Without an own entry, one of another recipe counts that makes most of the same calls."""
-        missed, renamed, other = recorded(32, "l.0"), recorded(16, "l.0"), recorded(8)
-        other["calls"][0]["arguments"] = [["instructions", repr(name)] for name in "abcdefghi"]
-        for one, said_of in (
-            (renamed, ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]),
-            (other, []),
-        ):
-            shared = known(keyed(one), 1.0, texts=Texts(listing=of(one)))
-            assert (
-                said(explain(keyed(missed), texts(missed, 16), [], 3.0, lambda one=shared: [one]))
-                == said_of
-            )
-
     def test_options(self):
         """Of a kcl.Source with two option sets the entry with the same set is the nearest, in the first run none."""
 

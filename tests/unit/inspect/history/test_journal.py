@@ -481,15 +481,6 @@ class TestLast:
         ran("x", 5, 6, "other.py")
         assert last() == ["c", "b", "a"]
 
-    def test_asked(self):
-        """A process knows the kernels that it, or one of its program that was alive at the same time, asked for."""
-        ran("a", 1, 4, kernel="jacobi")
-        ran("b", 3, 6)
-        ran("old", 0, 0.5, kernel="older")
-        ran("x", 3, 6, "other.py", kernel="other")
-        assert journal.asked("b") == journal.asked("a") == {"axpy", "jacobi"}
-        assert journal.asked("old") == {"older"}
-
     def test_of_a_driver(self):
         """The last run of a driver is found where another one ran later; none where it never ran."""
         ran("a", 1, 2)
