@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+from typing import Any
 
 import click
 
@@ -45,13 +45,9 @@ _HEAD = (
 _UNSET = (Column("not set, read by", 0, "names"), Column("variables", 0, "names"))
 
 
-class VariableLine(NamedTuple):
-    """A variable: its value, None where it is not set, the names of its readers, and its effect now."""
-
-    variable: str
-    value: str | None
-    read_by: tuple[str, ...]
-    effect: str
+Line = dict[
+    str, Any
+]  # a variable, its value, by what it is read, and its effect now, as `--json` prints them
 
 
 @click.command()
@@ -88,16 +84,17 @@ def env(
     Exits with 2 for a wish that no variable can fulfil.
     """
     if not (off or on or directory is not None):
-        variables = sorted(_lines(), key=lambda line: line.value is None)
-        return output.Reply(
-            lambda: [line._asdict() for line in variables], lambda: _show(variables)
-        )
+        variables = sorted(_lines(), key=lambda line: line["value"] is None)
+        return output.Reply(lambda: variables, lambda: _show(variables))
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
     return output.Reply(
-        lambda: {"set": dict(wish.set), "unset": list(wish.unset)},
+        lambda: {
+            "set": {name: value for name, value in wish.items() if value is not None},
+            "unset": [name for name, value in wish.items() if value is None],
+        },
         lambda: click.echo("\n".join(lines(wish, shell))),
     )
 
@@ -106,13 +103,18 @@ def _split(words: tuple[str, ...]) -> list[str]:
     return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
-def _show(variables: list[VariableLine]) -> None:
-    present = [line for line in variables if line.value is not None]
+def _show(variables: list[Line]) -> None:
+    present = [line for line in variables if line["value"] is not None]
     if present:
         output.table(
             _HEAD,
             [
-                (line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect)
+                (
+                    line["variable"],
+                    line["value"] or "(empty)",
+                    ", ".join(line["read_by"]),
+                    line["effect"],
+                )
                 for line in present
             ],
         )
@@ -120,7 +122,7 @@ def _show(variables: list[VariableLine]) -> None:
     unset: dict[str, list[str]] = {}
     # The variables that are not set stand last.
     for line in variables[len(present) :]:
-        unset.setdefault(", ".join(line.read_by), []).append(line.variable)
+        unset.setdefault(", ".join(line["read_by"]), []).append(line["variable"])
     output.table(_UNSET, [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
     file = settings.settings_file()
@@ -129,7 +131,7 @@ def _show(variables: list[VariableLine]) -> None:
         output.say(words)
 
 
-def _lines() -> list[VariableLine]:
+def _lines() -> list[Line]:
     """Return a line for each variable: kcl's own, then those of the other caches, then those without a reader."""
     listed = [_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
@@ -140,18 +142,22 @@ def _lines() -> list[VariableLine]:
                 variables.setdefault(variable, []).append(name)
     listed += [_foreign(variable, names) for variable, names in variables.items()]
     listed += [
-        VariableLine(variable, settings.variable(variable), (reader,), effect)
+        _line(variable, settings.variable(variable), (reader,), effect)
         for variable, (reader, effect) in OTHERS.items()
     ]
-    named = {line.variable for line in listed}
+    named = {line["variable"] for line in listed}
     return listed + [
-        VariableLine(name, settings.variable(name), (), "nobody reads it")
+        _line(name, settings.variable(name), (), "nobody reads it")
         for name in sorted(settings.environment())
         if name.startswith("KCL_") and name not in named
     ]
 
 
-def _own(setting: settings.Setting) -> VariableLine:
+def _line(variable: str, value: str | None, read_by: tuple[str, ...], effect: str) -> Line:
+    return {"variable": variable, "value": value, "read_by": read_by, "effect": effect}
+
+
+def _own(setting: settings.Setting) -> Line:
     value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
     if setting.of_file:
         ignored = "; the variable counts for nothing" if value is not None else ""
@@ -162,15 +168,15 @@ def _own(setting: settings.Setting) -> VariableLine:
         value = ", ".join(shown(address.strip()) for address in value.split(","))
     if value and setting.variable == _HIDDEN:
         value = "(not shown)"
-    return VariableLine(setting.variable, value, ("kcl",), effect)
+    return _line(setting.variable, value, ("kcl",), effect)
 
 
-def _foreign(variable: str, names: list[str]) -> VariableLine:
+def _foreign(variable: str, names: list[str]) -> Line:
     value = settings.variable(variable)
     for_kcl = not EFFECTS.keys().isdisjoint(names) or any(
         variable in ROWS[name].code_variables for name in names
     )
-    return VariableLine(
+    return _line(
         variable,
         value,
         ("kcl", *names) if for_kcl else tuple(names),

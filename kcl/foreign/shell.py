@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.errors import meant
@@ -30,14 +29,10 @@ SHELLS = {
 }
 
 
-class ShellChange(NamedTuple):
-    """The variables to set and to unset, in order."""
-
-    set: dict[str, str]
-    unset: list[str]
+Change = dict[str, str | None]  # by variable: the value to set, None to unset
 
 
-def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
+def made(off: list[str], on: list[str], directory: str | None) -> Change:
     """Return the change for a wish; raises ValueError for a wish that no variable can fulfil.
 
     `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
@@ -52,40 +47,42 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
-    wish = ShellChange({}, [])
+    wish: Change = {}
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in filter(ROWS.__contains__, off):
         if not (switches := _switches(name)):
             raise ValueError(f"{ROWS[name].title}: no variable switches it off")
-        wish.set.update(switches[:1])
+        wish.update([*switches.items()][:1])
     for name in on:
         if name in ROWS:
-            wish.unset.extend(variable for variable, _value in _switches(name))
+            wish.update(dict.fromkeys(_switches(name)))
     if directory is not None:
         _move(wish, directory)
     return wish
 
 
-def lines(wish: ShellChange, shell: str) -> list[str]:
+def lines(wish: Change, shell: str) -> list[str]:
     """Write a change in the language of a shell."""
     unset, put, quoted = SHELLS[shell]
-    setting = [put.format(name, quoted(value)) for name, value in wish.set.items()]
-    return [*(unset.format(name) for name in wish.unset), *setting]
+    return [
+        unset.format(name) if value is None else put.format(name, quoted(value))
+        for name, value in wish.items()
+    ]
 
 
-def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
+def _own(wish: Change, off: set[str], on: set[str]) -> None:
     """Switch layers of kcl; layers that are off already stay off."""
     if not off | on:
         return
     wanted = (settings.read().no_cache | off) - on
     if wanted == set(settings.LAYERS):
-        wish.set["KCL_NO_CACHE"] = "1"
+        wish["KCL_NO_CACHE"] = "1"
     elif wanted:
-        wish.set["KCL_NO_CACHE"] = ",".join(sorted(wanted))
+        wish["KCL_NO_CACHE"] = ",".join(sorted(wanted))
     elif "no_cache" in settings.from_file():
-        wish.set["KCL_NO_CACHE"] = "0"
+        wish["KCL_NO_CACHE"] = "0"
     else:
-        wish.unset.append("KCL_NO_CACHE")
+        wish["KCL_NO_CACHE"] = None
 
 
 def _named(names: list[str]) -> list[str]:
@@ -99,20 +96,20 @@ def _named(names: list[str]) -> list[str]:
     )
 
 
-def _switches(name: str) -> list[tuple[str, str]]:
+def _switches(name: str) -> dict[str, str]:
     """Return the variables that switch a cache and do not move it, each with a value that means off."""
     row = ROWS[name]
     moving = set(map(placed_by, row.places))
-    values = [
-        (switch.variable, next(word for word in ("1", "0") if switch.parse(word) is not None))
-        for switch in row.switches
-    ]
-    return [(variable, value) for variable, value in values if variable not in moving]
+    return {
+        variable: next(word for word in ("1", "0") if parse(word) is not None)
+        for variable, parse in row.switches
+        if variable not in moving
+    }
 
 
-def _move(wish: ShellChange, directory: str) -> None:
+def _move(wish: Change, directory: str) -> None:
     """Move kcl's files and the caches below it: by XDG_CACHE_HOME, or by a variable of their own."""
-    wish.set.update({"KCL_CACHE_DIR": directory, _XDG: directory})
+    wish.update({"KCL_CACHE_DIR": directory, _XDG: directory})
     for name, row in ROWS.items():
         own = [
             variable
@@ -122,8 +119,6 @@ def _move(wish: ShellChange, directory: str) -> None:
         if row.neighbour or not own:
             continue
         if _XDG in row.variables:
-            wish.unset.extend(
-                variable for variable in own if settings.variable(variable) is not None
-            )
+            wish.update({name: None for name in own if settings.variable(name) is not None})
         else:
-            wish.set[own[0]] = os.path.join(directory, name)
+            wish[own[0]] = os.path.join(directory, name)

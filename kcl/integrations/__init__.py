@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.base import process
 
@@ -20,22 +20,13 @@ from kcl.base import process
 SERVED = "_kcl_served"
 
 
-class PackageRow(NamedTuple):
-    """A package, and the module that integrates it, of any version.
-
-    The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
-    (holder, name, value).
-    """
-
-    package: str
-    module: str
-
-
-TABLE = (
-    PackageRow("pyopencl", "kcl.integrations.programs"),
-    PackageRow("loopy", "kcl.frontends.loopy.units"),
-    PackageRow("pytato", "kcl.frontends.pytato.program"),
-)
+# By package: the module that integrates it, of any version. The module has `NEEDED`, the dotted names that must exist,
+# and `replacements(package)`, which returns triples (holder, name, value).
+TABLE = {
+    "pyopencl": "kcl.integrations.programs",
+    "loopy": "kcl.frontends.loopy.units",
+    "pytato": "kcl.frontends.pytato.program",
+}
 
 
 class Installation(process.LockedState):
@@ -76,19 +67,18 @@ def install() -> None:
         from kcl.frontends.loopy import imports
 
         state.done.clear()
-        rows = {row.package: row for row in TABLE}
         state.finder = attended.runner(
-            lambda name: name in rows and name not in state.done,
-            lambda package, loader: _run(rows[package.__name__], package, loader),
+            lambda name: name in TABLE and name not in state.done,
+            lambda package, loader: _run(package.__name__, package, loader),
         )
         state.finder.install()
         # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
         imports.install()
         imports.record_own(True)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
-    for row in TABLE:
-        if row.package in sys.modules:
-            _put(row, importlib.import_module(row.package))
+    for name in TABLE:
+        if name in sys.modules:
+            _put(name, importlib.import_module(name))
 
 
 def uninstall() -> None:
@@ -122,7 +112,7 @@ def is_installed() -> bool:
     return _state().depth > 0
 
 
-def _run(row: PackageRow, package: Any, loader: Any) -> None:
+def _run(name: str, package: Any, loader: Any) -> None:
     """Run a package's own code, and put the functions of its row in place.
 
     A package that opens its caches in its code gets a private directory where it cannot use the user's.
@@ -130,12 +120,12 @@ def _run(row: PackageRow, package: Any, loader: Any) -> None:
     from kcl import foreign
     from kcl.base import spans
 
-    with spans.span(f"import {row.package}"):
+    with spans.span(f"import {name}"):
         foreign.with_usable_cache(lambda: loader.exec_module(package))
-    _put(row, package)
+    _put(name, package)
 
 
-def _put(row: PackageRow, package: Any) -> None:
+def _put(name: str, package: Any) -> None:
     """Put the functions of a row in place, unless the package lacks something.
 
     An import runs without the lock: another thread may hold the lock of that import, and want kcl's.
@@ -143,43 +133,43 @@ def _put(row: PackageRow, package: Any) -> None:
     state = _state()
     with state.lock:
         finder = state.finder
-        if finder is None or row.package in state.done:
+        if finder is None or name in state.done:
             return
         # It is noted before the work: a second import of the package must not put the functions in place again.
-        state.done.add(row.package)
+        state.done.add(name)
     try:
-        module = importlib.import_module(row.module)
-        _check(row, package, module.NEEDED)
+        module = importlib.import_module(TABLE[name])
+        _check(name, package, module.NEEDED)
         replacements = module.replacements(package)
     except Exception as error:
         # A package that kcl cannot serve works as without kcl.
-        _refuse(row, error)
+        _refuse(name, error)
         return
     with state.lock:
         # The integrations may have been uninstalled in between.
         if state.finder is finder:
-            for holder, name, now in replacements:
+            for holder, attribute, now in replacements:
                 # `vars`, not `getattr`: a static method or a property goes back as it was.
-                state.replaced.append((holder, name, vars(holder)[name], now))
-                setattr(holder, name, now)
+                state.replaced.append((holder, attribute, vars(holder)[attribute], now))
+                setattr(holder, attribute, now)
 
 
-def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
+def _check(name: str, package: Any, needed: tuple[str, ...]) -> None:
     """Raise an error for a package that lacks a name."""
     for dotted in needed:
         try:
             attrgetter(dotted)(package)
         except AttributeError:
-            raise ImportError(f"this {row.package} has no {dotted}") from None
+            raise ImportError(f"this {name} has no {dotted}") from None
 
 
-def _refuse(row: PackageRow, error: Exception) -> None:
+def _refuse(name: str, error: Exception) -> None:
     """Report once that a package stays as it is; raise CacheMiss under `KCL_STRICT=hit`, which no look-up of it keeps."""
     from kcl.base import settings
     from kcl.cache.faults import warn_once
     from kcl.errors import CacheMiss
 
-    words = f"kcl leaves {row.package} as it is, and the program runs as without: {error}"
+    words = f"kcl leaves {name} as it is, and the program runs as without: {error}"
     if "hit" in settings.read().strict:
         raise CacheMiss(f"{words}. KCL_STRICT=hit allows hits only") from error
-    warn_once(f"integration of {row.package}", words)
+    warn_once(f"integration of {name}", words)

@@ -154,7 +154,8 @@ def _set_variables(wanted: RunRequest) -> None:
         # No later run would use the entries that a helper completes.
         promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}
         folder = _fresh().folder if wanted.fresh else None
-        settings.export({**made(list(wanted.off), [], folder).set, **promote})
+        wish = made(list(wanted.off), [], folder)
+        settings.export({**{name: to for name, to in wish.items() if to is not None}, **promote})
         foreign.begin()
 
 

@@ -66,12 +66,11 @@ class Child(PythonChild):
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
-        wish = shell.made([], [], folder)
-        inherited = {**settings.environment_alone(), **wish.set}
+        inherited = {**settings.environment_alone(), **shell.made([], [], folder)}
         environment = {
             name: text
             for name, text in inherited.items()
-            if name not in wish.unset and not name.startswith("KCL_")
+            if text is not None and not name.startswith("KCL_")
         }
         own = {"KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off", "TMPDIR": folder}
         super().__init__("kcl.tuning.child", environment | own, "-I")

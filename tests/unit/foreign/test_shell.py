@@ -22,6 +22,15 @@ def env(*words: str):
     return CliRunner().invoke(main, ["env", *words])
 
 
+def apply(wish, monkeypatch):
+    """Set and unset the variables of a wish."""
+    for variable, value in wish.items():
+        if value is None:
+            monkeypatch.delenv(variable, raising=False)
+        else:
+            monkeypatch.setenv(variable, value)
+
+
 class TestWishes:
     @pytest.mark.parametrize("name", ROWS)
     def test_off(self, name, monkeypatch):
@@ -31,30 +40,21 @@ class TestWishes:
                 shell.made([name], [], None)
             assert env("--off", name).exit_code == 2
             return
-        wish = shell.made([name], [], None)
-        for variable, value in wish.set.items():
-            monkeypatch.setenv(variable, value)
-        assert foreign.off(name)
-        for variable in shell.made([], [name], None).unset:
-            monkeypatch.delenv(variable, raising=False)
-        assert not foreign.off(name)
+        for off, on in (([name], []), ([], [name])):
+            apply(shell.made(off, on, None), monkeypatch)
+            assert bool(foreign.off(name)) == bool(off)
 
     def test_own_layers(self, monkeypatch):
         """Layers of kcl that are off stay off, unless they are wished on."""
-        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "binary"}
+        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "binary"}
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
-        assert shell.made(["binary"], [], None).set == {"KCL_NO_CACHE": "1"}
-        wish = shell.made([], ["generator"], None)
-        assert (wish.set, wish.unset) == ({}, ["KCL_NO_CACHE"])
+        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "1"}
+        assert shell.made([], ["generator"], None) == {"KCL_NO_CACHE": None}
 
     def test_dir(self, monkeypatch, tmp_path):
         """Under a wished directory lie kcl's files and every cache below it; no variable says otherwise."""
         target = str(tmp_path / "wished")
-        wish = shell.made([], [], target)
-        for variable in wish.unset:
-            monkeypatch.delenv(variable)
-        for variable, value in wish.set.items():
-            monkeypatch.setenv(variable, value)
+        apply(shell.made([], [], target), monkeypatch)
         assert option.get_cache_dir() == target
         if sys.platform != "win32":
             for name in ROWS:
@@ -86,7 +86,7 @@ class TestWishes:
         """The lines set and unset what they say in their shell, whatever characters a path has."""
         program = shutil.which({"powershell": "pwsh"}.get(name, name))
         odd = 'it\'s $HOME `x` \\ "q"'
-        wish = shell.ShellChange({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"])
+        wish = {"KCL_NO_CACHE": None, "KCL_CACHE_DIR": odd}
         text = "\n".join(shell.lines(wish, name))
         assert "KCL_CACHE_DIR" in text
         assert "KCL_NO_CACHE" in text

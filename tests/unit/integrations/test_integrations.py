@@ -35,7 +35,7 @@ def package(tmp_path, monkeypatch):
         monkeypatch.setattr(
             integrations,
             "TABLE",
-            (integrations.PackageRow("wobble", "wobble_in_kcl"),),
+            {"wobble": "wobble_in_kcl"},
         )
 
     yield write
