@@ -3,31 +3,23 @@
 import json
 
 import remotes
-from click.testing import CliRunner
+from commands import run
 
-from kcl.cli import main
 from kcl.inspect import doctor as checks
-
-
-def doctor(*arguments):
-    """Run the command in this process."""
-    return CliRunner().invoke(main, ["doctor", *arguments])
 
 
 class TestDoctor:
     def test_fine(self, monkeypatch, tmp_path):
         """Where nothing is wrong each check has a line, and the exit status is 0."""
         monkeypatch.setenv("HOME", str(tmp_path))
-        done = doctor()
-        assert done.exit_code == 0, done.output
+        done = run("doctor")
         assert all(f"  {check}" in done.output for check in checks.CHECKS)
         assert done.output.endswith("0 problems, 0 warnings, 0 notes\n")
 
     def test_warning(self, monkeypatch):
         """A warning stands with its cure below it, and the exit status stays 0."""
         monkeypatch.setenv("KCL_STRICT", "hits")
-        done = doctor()
-        assert done.exit_code == 0, done.output
+        done = run("doctor")
         lines = [line.split() for line in done.output.splitlines()]
         place = next(number for number, words in enumerate(lines) if words[:1] == ["warning"])
         assert lines[place][:3] == ["warning", "settings", "KCL_STRICT:"]
@@ -36,8 +28,7 @@ class TestDoctor:
     def test_problem(self, monkeypatch):
         """A problem makes the exit status 1."""
         monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
-        done = doctor("--json")
-        assert done.exit_code == 1
+        done = run("doctor", "--json", code=1)
         (problem,) = [
             finding for finding in json.loads(done.output) if finding["severity"] == "problem"
         ]
@@ -46,11 +37,11 @@ class TestDoctor:
 
     def test_wrong_use(self):
         """A word that it does not know ends with 2."""
-        assert doctor("--cure").exit_code == 2
+        run("doctor", "--cure", code=2)
 
 
 def test_remote(tmp_path, monkeypatch):
     """A remote is tried, and its fault named with the cure; without one nothing is said of it."""
-    assert "remote" not in doctor().output
+    assert "remote" not in run("doctor").output
     monkeypatch.setenv("KCL_REMOTE", remotes.directory(tmp_path / "remote"))
-    assert "kcl key trust" in doctor().output
+    assert "kcl key trust" in run("doctor").output

@@ -8,16 +8,15 @@ import pathlib
 
 import pytest
 import remotes
-from click.testing import CliRunner
+from commands import invoke
 
 from kcl.base import process, settings
-from kcl.cli import main
 from kcl.foreign.table import ROWS
 
 
 def env(*words: str):
     """Run `kcl env` in this process."""
-    return CliRunner().invoke(main, ["env", *words])
+    return invoke("env", *words)
 
 
 def shown() -> dict[str, dict]:

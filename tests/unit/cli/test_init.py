@@ -9,19 +9,18 @@ import sys
 import warnings
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 
 from kcl import option
 from kcl.base import process, settings
 from kcl.base.settings import file
 from kcl.cache import layers
 from kcl.cache.faults import CacheWarning
-from kcl.cli import main
 
 
 def init(*words: str):
     """Run `kcl init` in the working directory."""
-    done = CliRunner().invoke(main, ["init", *words])
+    done = invoke("init", *words)
     process.reset()
     return done
 
@@ -38,44 +37,25 @@ def checkout(tmp_path, monkeypatch):
 
 
 class TestInit:
-    def test_makes(self, checkout):
-        """The directory is made at the root, ignored by git, tagged, the user's alone, and recorded."""
+    def test_makes(self, checkout, monkeypatch):
+        """The directory is made at the root, ignored by git, tagged, the user's alone, recorded, and used below it."""
         done = init()
         assert done.exit_code == 0, done.output
         folder = checkout / ".kcl_cache"
         assert str(folder) in done.output
         assert (folder / ".gitignore").read_text() == "*\n"
-        assert (
-            (folder / "CACHEDIR.TAG")
-            .read_text()
-            .startswith("Signature: 8a477f597d28d172789f06886806bc55")
-        )
-        if sys.platform != "win32":
-            assert folder.stat().st_mode & 0o777 == 0o700
-        assert str(checkout) in file.checkouts(settings.settings_file())
-
-    def test_used(self, checkout):
-        """kcl's three folders lie in it from then on, for whoever works below the root."""
-        init()
-        assert option.folder("kcl") == str(checkout / ".kcl_cache" / "kcl")
-        assert layers.binary().place == str(checkout / ".kcl_cache" / "pyopencl" / "kcl-binary-v1")
-        assert layers.generator().place.startswith(str(checkout / ".kcl_cache" / "pytools"))
-
-    def test_not_elsewhere(self, checkout, monkeypatch):
-        """Beside the checkout the user's cache is used."""
-        init()
+        tag = (folder / "CACHEDIR.TAG").read_text()
+        assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
+        assert sys.platform == "win32" or folder.stat().st_mode & 0o777 == 0o700
+        before = file.checkouts(settings.settings_file())
+        assert str(checkout) in before
+        assert option.folder("kcl") == str(folder / "kcl")
+        assert layers.binary().place == str(folder / "pyopencl" / "kcl-binary-v1")
+        assert layers.generator().place.startswith(str(folder / "pytools"))
+        assert "already" in init().output
+        assert file.checkouts(settings.settings_file()) == before
         monkeypatch.chdir(checkout.parent)
         assert not option.get_cache_dir().startswith(str(checkout))
-
-    @pytest.mark.usefixtures("checkout")
-    def test_twice(self):
-        """A second time changes nothing."""
-        init()
-        before = file.checkouts(settings.settings_file())
-        done = init()
-        assert done.exit_code == 0
-        assert "already" in done.output
-        assert file.checkouts(settings.settings_file()) == before
 
     def test_worktree(self, checkout):
         """A file .git, as a worktree or a submodule has it, marks a checkout too."""

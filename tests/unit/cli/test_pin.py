@@ -1,39 +1,16 @@
 """`kcl pin` and `kcl unpin`: the kernels that stay."""
 
-import pytest
-from click.testing import CliRunner
+from commands import run
 
-from kcl.cli import main
-from kcl.inspect import inventory, space
+from kcl.inspect import space
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, arguments)
-
-
-@pytest.mark.one_platform
-@pytest.mark.usefixtures("cache")
-class TestPin:
-    def test_by_name(self):
-        """A name or a pattern is kept as it is, and listed."""
-        done = invoke("pin", "axpy", "mm*")
-        assert (done.exit_code, done.stdout) == (0, "axpy\nmm*\n")
-        assert invoke("pin").output == "axpy\nmm*\n"
-        assert invoke("unpin", "axpy").output == "axpy is not pinned any more\n"
-        assert space.pins() == ["mm*"]
-        invoke("unpin", "mm*")
-        assert "nothing is pinned" in invoke("pin").stderr
-
-    def test_by_digest(self):
-        """The digits that `kcl ls` prints hold their entry."""
-        found = next(inventory.entries())
-        invoke("pin", found.digest[:12])
-        assert space.holds(space.pins(), "", found.digest)
-        assert invoke("unpin", found.digest[:12]).exit_code == 0
-        assert space.pins() == []
-
-    def test_not_pinned(self):
-        """What is not pinned is said."""
-        done = invoke("unpin", "nobody")
-        assert done.exit_code == 1
-        assert "nobody is not pinned" in done.output
+def test_pins():
+    """A name, a pattern or a digest is kept as it is, listed, and let go again; what is not pinned is said."""
+    digits = "0" * 12
+    assert run("pin", "axpy", "mm*", digits).stdout == f"{digits}\naxpy\nmm*\n"
+    assert run("pin").output == f"{digits}\naxpy\nmm*\n"
+    assert run("unpin", "axpy", digits).output.count("is not pinned any more\n") == 2
+    assert space.pins() == ["mm*"]
+    assert "nobody is not pinned" in run("unpin", "mm*", "nobody", code=1).output
+    assert "nothing is pinned" in run("pin").stderr

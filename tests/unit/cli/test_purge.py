@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
-from commands import kcl
+from commands import kcl, run
 from project import files
+
+from kcl import option
 
 
 def left(project) -> list[str]:
@@ -76,15 +76,21 @@ class TestNamed:
 
 @pytest.mark.one_platform
 class TestAsking:
-    def test_no(self, project):
+    @pytest.fixture
+    def place(self, tmp_path):
+        """A directory of the binary layer."""
+        option.cache_dir(tmp_path / "own")
+        found = tmp_path / "own" / "pyopencl" / "kcl-binary-v1"
+        found.mkdir(parents=True)
+        (found / "something").write_text("x")
+        return found
+
+    def test_no(self, place):
         """Whoever does not say yes keeps everything, and the exit status is 1."""
-        place = _junk(project)
         for text in ("n\n", ""):
-            done = kcl(project, "purge", text=text)
-            assert done.returncode == 1
-            assert str(place) in done.stdout
+            assert str(place) in run("purge", text=text, code=1).stdout
             assert place.exists()
-        assert kcl(project, "purge", text="y\n").returncode == 0
+        run("purge", text="y\n")
         assert not place.exists()
 
     def test_nothing(self, project):
@@ -94,41 +100,20 @@ class TestAsking:
         assert not project.child.cache.exists()
 
     @pytest.mark.parametrize(
-        "words",
-        [
-            ["nonsense"],
-            ["--older", "soon"],
-            ["--kernel", "x", "pocl"],
-            ["--kernel", "x", "--all"],
-            ["--older", "1"],
-        ],
+        "words", ["nonsense", "--older soon", "--kernel x pocl", "--kernel x --all", "--older 1"]
     )
-    def test_wrong_use(self, project, words):
+    def test_wrong_use(self, place, words):
         """A layer, an age or a combination that there is not is a wrong use, and nothing happens."""
-        place = _junk(project)
-        done = kcl(project, "purge", "--yes", *words)
-        assert done.returncode == 2
-        assert "--older" not in words or "write 90min, 12h, 30d or 4w" in done.stderr
+        said = run("purge", "--yes", *words.split(), code=2).stderr
+        assert "--older" not in words or "write 90min, 12h, 30d or 4w" in said
         assert place.exists()
 
-    def test_refused(self, project):
+    def test_refused(self, place, tmp_path):
         """A link in a cache's place is said and left alone; the rest goes, and the exit status is 1."""
-        place = _junk(project)
-        treasure = project.folder / "treasure"
+        treasure = tmp_path / "treasure"
         treasure.write_text("kept")
-        (project.child.cache / "pytools").mkdir()
-        (project.child.cache / "pytools" / "pdict-v5-kcl-generated-v1-x.sqlite").symlink_to(
-            treasure
-        )
-        done = kcl(project, "purge", "--yes")
-        assert done.returncode == 1
-        assert "link" in done.stderr
+        (tmp_path / "own" / "pytools").mkdir()
+        (tmp_path / "own/pytools/pdict-v5-kcl-generated-v1-x.sqlite").symlink_to(treasure)
+        assert "link" in run("purge", "--yes", code=1).stderr
         assert treasure.read_text() == "kept"
         assert not place.exists()
-
-
-def _junk(project) -> pathlib.Path:
-    place = project.child.cache / "pyopencl" / "kcl-binary-v1"
-    place.mkdir(parents=True)
-    (place / "something").write_text("x")
-    return place

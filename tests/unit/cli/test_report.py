@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from printed import differs
 
-from kcl import cli, option
+from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import Stat
@@ -143,9 +143,7 @@ def eval_calc(style: str) -> float:
 
 def kcl(*words, code=0):
     """Run a command in this process and return what it prints."""
-    result = CliRunner().invoke(cli.main, list(words))
-    assert result.exit_code == code, result.output
-    return result.output
+    return run(*words, code=code).output
 
 
 class TestReport:
@@ -219,10 +217,8 @@ class TestReport:
         assert text.startswith("<!doctype html>")
         assert kcl("report", "driver.py", "--html", "-").startswith("<!doctype html>")
         path.unlink()
-        result = CliRunner().invoke(
-            cli.main, ["report", "driver.py", "--json", "--html", str(path)]
-        )
-        assert json.loads(result.stdout)["driver"].endswith("driver.py")
+        done = run("report", "driver.py", "--json", "--html", str(path))
+        assert json.loads(done.stdout)["driver"].endswith("driver.py")
         assert path.exists()
 
     @pytest.mark.usefixtures("cache")

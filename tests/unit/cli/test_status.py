@@ -5,12 +5,11 @@ import os
 
 import late_switching
 import pytest
-from click.testing import CliRunner
+from commands import run
 
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cli import main
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.foreign import contents
 from kcl.foreign.late_switches import LateSwitch
@@ -20,9 +19,7 @@ from kcl.inspect import inventory
 
 def status(*arguments, code=0):
     """Run the command in this process and return what it prints."""
-    done = CliRunner().invoke(main, ["status", *arguments])
-    assert done.exit_code == code, done.output
-    return done.output
+    return run("status", *arguments, code=code).output
 
 
 def said():
@@ -158,19 +155,20 @@ class TestText:
         assert "KCL_STRICT: 'hits' is not one of" in status()
 
 
-class TestFaults:
-    def test_unusable(self, tmp_path):
-        """A directory that cannot be used is told with the remedy, and the exit status is 1."""
-        (tmp_path / "cache").mkdir(mode=0o700)
-        (tmp_path / "cache" / "pyopencl").write_text("in the way")
-        assert "KCL_CACHE_DIR" in status(code=1)
-
-    def test_damaged(self, tmp_path):
-        """A file of the generator layer that is no database is told, and the exit status is 1."""
-        folder = tmp_path / "cache" / "pytools"
-        folder.mkdir(parents=True, mode=0o700)
-        (folder / "pdict-v5-kcl-generated-v1-3.99.sqlite").write_text("no database")
-        assert "3.99.sqlite: file is not a database" in status(code=1)
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("pyopencl", "KCL_CACHE_DIR"),
+        ("pytools/pdict-v5-kcl-generated-v1-3.99.sqlite", "3.99.sqlite: file is not a database"),
+    ],
+)
+def test_faults(tmp_path, path, words):
+    """A directory or a file that cannot be used is told with the remedy, and the exit status is 1."""
+    place = tmp_path / "cache" / path
+    place.parent.mkdir(parents=True, mode=0o700)
+    (tmp_path / "cache").chmod(0o700)
+    place.write_text("no database")
+    assert words in status(code=1)
 
 
 def test_remote(tmp_path, monkeypatch):
