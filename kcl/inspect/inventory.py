@@ -153,8 +153,12 @@ def options(entry: ListedEntry | Entry) -> list[str]:
 
 def led_by(key: Key) -> list[str]:
     """Return the digests by which rows lead to a row with this key: its own, and that of its base row if it has one."""
-    base = [Key(key.parts[: key.parts.index(_SPECIAL)]).digest] if _SPECIAL in key.parts else []
-    return [key.digest, *base]
+    return [part.digest for part in dict.fromkeys([key, base_key(key)])]
+
+
+def base_key(key: Key) -> Key:
+    """Return the key of the base row that leads to a row with this key, without the dtypes; itself if none does."""
+    return Key(key.parts[: key.parts.index(_SPECIAL)]) if _SPECIAL in key.parts else key
 
 
 def launched(entry: ListedEntry | Entry) -> tuple[str, str]:

@@ -112,8 +112,14 @@ class Shelf:
             return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
 
         def earlier(entries: Iterable[ListedEntry]) -> list[Candidate]:
+            # A miss that stored nothing has a key without dtypes.
+            is_base = inventory.base_key(key) is key
             return [
-                Candidate(entry.key, self._written(entry), functools.partial(self.texts, entry))
+                Candidate(
+                    inventory.base_key(entry.key) if is_base else entry.key,
+                    self._written(entry),
+                    functools.partial(self.texts, entry),
+                )
                 for entry in entries
                 if entry.digest != key.digest and self._written(entry) < moment
             ]
