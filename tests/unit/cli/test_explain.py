@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from commands import kcl
+from commands import kcl, run
 from harness import PLATFORMS
 from project import Project
 
+from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 
@@ -132,18 +133,18 @@ class TestExplain:
 
     def test_nothing(self, project):
         """Where nothing missed it says so; a kernel that never missed is status 1; nothing is written."""
-        assert kcl(project, "explain").stdout == "no miss is known\n"
-        done = kcl(project, "explain", "nobody")
-        assert (done.returncode, done.stdout) == (1, "no miss of kernel 'nobody' is known\n")
+        option.cache_dir(project.child.cache)
+        assert run("explain").stdout == "no miss is known\n"
+        said = run("explain", "nobody", code=1).stdout
+        assert said == "no miss of kernel 'nobody' is known\n"
         assert not project.child.cache.exists()
 
-    def test_misspelt(self, warm):
+    @pytest.mark.usefixtures("cache")
+    def test_misspelt(self):
         """A kernel that never missed is told with the one that was meant."""
-        done = kcl(warm, "explain", "tpyed")
-        assert done.returncode == 1
-        assert done.stdout.startswith(
-            "no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)"
-        )
+        said = run("explain", "tpyed", code=1).stdout
+        words = "no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)"
+        assert said.startswith(words)
 
 
 TILED = """\

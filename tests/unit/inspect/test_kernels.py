@@ -240,33 +240,23 @@ class TestAddTo:
         assert [one["kernels"] for one in told] == [[]] * 2
 
 
-@pytest.mark.one_platform
-class TestEntries:
-    def test_parameters(self, filled):
-        """Parameters come from the row of the code or from its base row, dtypes from the arguments."""
-        option.cache_dir(filled.project.child.cache)
-        found = {row.kernel: row for row in kernels.last_run("driver.py").rows}
-        assert found["parameter"].parameters == {"factor": "9"}
-        assert found["typed"].dtypes["x"].startswith("float")
-        assert all(kernels.outcome(row.of("binary")).startswith("hit") for row in found.values())
-
-
 def test_no_last_run():
     """Where nothing ran there is no run."""
     assert kernels.last_run() is None
 
 
 @pytest.mark.one_platform
-class TestLastRun:
-    def test_counts(self, filled):
-        """Each look-up of the last run is in a row, and the counters say the same."""
-        option.cache_dir(filled.project.child.cache)
-        run = kernels.last_run("driver.py")
-        looks = [look for row in run.rows for look in row.looks]
-        for row in run.layers:
-            assert (
-                sum(look.times for look in looks if look.layer == row["layer"]) == row["hits"] > 0
-            )
-        assert sum(row["misses"] for row in run.layers) == 0
-        assert run.told == []
-        assert all(row["files"] for row in run.layers)
+def test_last_run(filled):
+    """Each look-up of the last run is in a row with parameters and dtypes, and the counters say the same."""
+    option.cache_dir(filled.project.child.cache)
+    run = kernels.last_run("driver.py")
+    rows = {row.kernel: row for row in run.rows}
+    assert rows["parameter"].parameters == {"factor": "9"}
+    assert rows["typed"].dtypes["x"].startswith("float")
+    looks = [look for row in run.rows for look in row.looks]
+    for layer in run.layers:
+        times = [look.times for look in looks if look.layer == layer["layer"]]
+        assert sum(times) == layer["hits"] > 0 == layer["misses"]
+        assert layer["files"]
+    assert {look.outcome for look in looks} == {"hit"}
+    assert run.told == []

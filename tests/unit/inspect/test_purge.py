@@ -67,21 +67,14 @@ class TestPurge:
         assert found.bytes > found.items[0].size > 0
         assert left() == {"generator": ["second"], "binary": ["second"]}
 
-    def test_layer(self):
-        """A layer that is named goes alone."""
-        kcl.purge("binary")
-        assert left() == {"generator": ["first", "second"], "binary": []}
-
-    def test_older(self):
-        """What was made lately stays."""
+    def test_chosen(self):
+        """A layer that is named goes alone; what was made lately stays; a dry run removes nothing."""
+        both = ["first", "second"]
         assert kcl.purge("binary", older=3600.0).files == 0
-        assert kcl.purge("binary", older=-3600.0).files == 2
-
-    def test_dry_run(self):
-        """A dry run counts, and removes nothing."""
-        found = kcl.purge(dry_run=True)
-        assert found.files >= 3
-        assert left() == {"generator": ["first", "second"], "binary": ["first", "second"]}
+        assert kcl.purge("binary", older=-3600.0, dry_run=True).files == 2
+        assert left() == {"generator": both, "binary": both}
+        kcl.purge("binary")
+        assert left() == {"generator": both, "binary": []}
 
     def test_refused(self, monkeypatch):
         """What the system refuses is told, and the rest goes."""
@@ -199,22 +192,13 @@ class TestRemove:
         put(binaries(), "first")
         return found("binary")[0][0]
 
-    def test_removes(self, item):
-        """An item goes with all that is in it; once gone it is no error."""
-        purge.remove_path(item.path)
-        purge.remove_path(item.path)
-        assert os.listdir(os.path.dirname(item.path)) == []
-
-    def test_link_inside(self, item, treasure):
-        """A link inside is removed itself; its target is unharmed."""
+    def test_removes(self, item, treasure):
+        """An item goes with all that is in it, a link as a link; once gone it is no error."""
         os.symlink(treasure, os.path.join(item.path, "link"))
         os.symlink(treasure / "file", os.path.join(item.path, "file"))
         purge.remove_path(item.path)
-        assert not os.path.exists(item.path)
-
-    def test_swapped_item(self, item, treasure):
-        """An item that became a link is removed as a link."""
-        os.rename(item.path, item.path + "-moved")
+        purge.remove_path(item.path)
+        assert os.listdir(os.path.dirname(item.path)) == []
         os.symlink(treasure, item.path)
         purge.remove_path(item.path)
         assert not os.path.lexists(item.path)

@@ -40,26 +40,16 @@ def now(kernel):
     return in_words(Shelf("binary").explain(kernel, NEW, Texts(), moment, moment))
 
 
-def test_nearest():
-    """A miss is explained by the nearest entry that was there before."""
+def test_explain():
+    """A miss, or what would be missed now, is explained by the nearest entry that was there before, if there is one."""
+    assert explain() == FIRST_TIME
+    assert in_words(FIRST_TIME) == ["first time seen"]
+    stored(OLD, created=int(time.time()) + 100)
+    assert explain() == FIRST_TIME
     stored(OLD)
     found = explain()
     assert found.nearest.key == OLD
-    assert in_words(found) == ["option: -DA=1 -> -DA=2"]
-
-
-def test_first_time():
-    """Without an entry it is the first time; one that was made afterwards explains nothing."""
-    assert explain() == FIRST_TIME
-    stored(OLD, created=int(time.time()) + 100)
-    assert explain() == FIRST_TIME
-    assert in_words(FIRST_TIME) == ["first time seen"]
-
-
-def test_now():
-    """What would be missed now is explained in words."""
-    stored(OLD)
-    assert now("add") == ["option: -DA=1 -> -DA=2"]
+    assert in_words(found) == now("add") == ["option: -DA=1 -> -DA=2"]
     assert now("other") == ["first time seen"]
 
 
