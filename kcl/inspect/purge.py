@@ -35,8 +35,6 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 OWN = "kcl"
 # The files that kcl keeps beside its entries.
 KEPT = "kept"
-# The shared folder and a pattern of the names in it that are kcl's.
-_OWN = {KEPT: places.KEPT, **{name: row.own for name, row in layers.TABLE.items()}}
 _LINK = "it is a symbolic link, and none is followed"
 # The pages of a database that are given back in one step.
 _AT_ONCE = 100
@@ -178,7 +176,8 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
 
     The age of a directory is that of its newest file.
     """
-    shared, pattern = _OWN.get(name, ("", ".*"))
+    own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
+    shared, pattern = own.get(name, ("", ".*"))
     folder = option.folder(shared) if shared else foreign.place(name).path
     fault, names = _LINK if os.path.islink(folder) else "", []
     try:

@@ -67,13 +67,6 @@ for block in (32, 64):
     knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name=f"inner{block}", lang_version=(2018, 2))
     knl = lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
     knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
-"""
-TYPED_UNITS = """
-import numpy as np
-import pyopencl as cl
-import kcl.loopy as lp
-
-context = cl.create_some_context(interactive=False)
 for dtype in (np.float32, np.float64):
     arguments = [lp.ValueArg("a", dtype), lp.GlobalArg("x,y", dtype, shape="n"), lp.ValueArg("n", np.int32)]
     knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", arguments, name="tripled", lang_version=(2018, 2))
@@ -138,53 +131,23 @@ def test_bypassed(child, platform_name):
     )
 
 
-class TestRows:
-    @pytest.mark.parametrize(
-        ("off", "outcomes"),
-        [("KCL_NO_CACHE=generator", ("bypass", "hit")), ("KCL_NO_CACHE=binary", ("hit", "bypass"))],
-    )
-    @pytest.mark.slow_cases(2)
-    def test_layer_off(self, child, platform_name, off, outcomes):
-        """Where a layer is off each set of parameters has its row, at exit and in `kcl report`."""
-        run = runner(child, platform_name)
-        (child.directory / "driver.py").write_text(SCALED, encoding="utf-8")
-        run("driver.py")
-        run("-m", "kcl", "flush")
-        name, _, value = off.partition("=")
-        expected = [("scaled(block=32)", *outcomes), ("scaled(block=64)", *outcomes)]
-        assert (
-            told(run("driver.py", KCL_REPORT="kernels", **{name: value}, **SILENT).stderr)
-            == expected
-        )
-        assert told(run("-m", "kcl", "report").stdout) == expected
-
-    def test_entries_of_another_program(self, child, platform_name):
-        """Rows have the names of the program that ran, whoever stored the entries; each kernel has one row."""
-        run = runner(child, platform_name)
-        for file, text in (("recipe.py", SCALED), ("units.py", UNITS)):
-            (child.directory / file).write_text(text, encoding="utf-8")
-        run("recipe.py")
-        expected = [("inner32", "hit", "hit"), ("inner64", "hit", "hit")]
-        assert told(run("units.py", KCL_REPORT="kernels", **SILENT).stderr) == expected
-        assert told(run("-m", "kcl", "report").stdout) == expected
-        run("recipe.py")
-        assert [row[0] for row in told(run("-m", "kcl", "report").stdout)] == [
-            "scaled(block=32)",
-            "scaled(block=64)",
-        ]
-
-    def test_one_name(self, child, platform_name):
-        """Units of one name are told apart by their dtypes, at exit and in `kcl report`."""
-        run = runner(child, platform_name)
-        (child.directory / "units.py").write_text(TYPED_UNITS, encoding="utf-8")
-        for found in (
-            run("units.py", KCL_REPORT="kernels", **SILENT).stderr,
-            run("-m", "kcl", "report").stdout,
-        ):
-            lines = [
-                line.split("  ")[0] for line in found.splitlines() if line.startswith("tripled ")
-            ]
-            assert lines == ["tripled a, x, y: float32", "tripled a, x, y: float64"]
+def test_entries_of_another_program(child, platform_name):
+    """Rows have the names of the program that ran, whoever stored the entries; dtypes tell units of one name apart."""
+    run = runner(child, platform_name)
+    for file, text in (("recipe.py", SCALED), ("units.py", UNITS)):
+        (child.directory / file).write_text(text, encoding="utf-8")
+    run("recipe.py")
+    for found in (
+        run("units.py", KCL_REPORT="kernels", **SILENT).stderr,
+        run("-m", "kcl", "report").stdout,
+    ):
+        first, other, *typed = told(found)
+        assert [first, other] == [("inner32", "hit", "hit"), ("inner64", "hit", "hit")]
+        names = [f"tripled a, x, y: float{bits}" for bits in (32, 64)]
+        assert [" ".join(row).partition(" miss")[0] for row in typed] == names
+    run("recipe.py")
+    rows = told(run("-m", "kcl", "report").stdout)
+    assert [row[0] for row in rows] == ["scaled(block=32)", "scaled(block=64)"]
 
 
 @pytest.fixture

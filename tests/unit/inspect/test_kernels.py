@@ -107,6 +107,27 @@ class TestRows:
         ]
         assert kernels.labels([row]) == ["axpy"]
 
+    @pytest.mark.parametrize("off", ["generator", "binary"])
+    def test_layer_off(self, off):
+        """Where a layer is off each set of parameters has its row."""
+        other = "binary" if off == "generator" else "generator"
+        held = [stored(other, "scaled", source, block=source) for source in "ab"]
+        looks = [
+            one
+            for program in held
+            for given in [(("block", program.program),)]
+            for one in (
+                look(off, "scaled", "bypass", parameters=given),
+                look(other, "scaled", digest=program.digest, parameters=given),
+            )
+        ]
+        found = rows(looks, *held)
+        assert kernels.labels(found) == ["scaled(block=a)", "scaled(block=b)"]
+        ends = {off: "bypass", other: "hit"}
+        assert [{name: kernels.outcome(row.of(name)) for name in ends} for row in found] == [
+            ends
+        ] * 2
+
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")

@@ -53,29 +53,25 @@ def totals():
 
 
 class TestKept:
-    def test_totals(self):
-        """The counters of all processes add up by layer."""
-        end(HIT, MISS)
-        end(HIT)
-        found = totals()
-        assert found["generator"] == {
-            **dict.fromkeys(journal.COUNTERS, 0),
-            "hits": 2,
-            "seconds": 0.5,
-            "saved": 2.0,  # the same entry, in one process
-            "bytes": 20,
-        }
-        assert (found["binary"]["misses"], found["binary"]["hits"]) == (1, 0)
-
     def test_rows(self):
-        """They also add up by day, layer and kernel."""
-        end(HIT, HIT._replace(kernel="sum"))
+        """The counters of all processes add up by day, layer and kernel."""
+        end(HIT, HIT._replace(kernel="sum"), MISS)
         end(HIT)
         today = time.strftime("%Y-%m-%d")
         assert {place: row["hits"] for place, row in journal.rows().items()} == {
             (today, "generator", "axpy"): 2,
             (today, "generator", "sum"): 1,
+            (today, "binary", "axpy"): 0,
         }
+        # the same entry saves once in a process
+        assert totals()["generator"] == {
+            **dict.fromkeys(journal.COUNTERS, 0),
+            "hits": 3,
+            "seconds": 0.75,
+            "saved": 4.0,
+            "bytes": 30,
+        }
+        assert totals()["binary"]["misses"] == 1
 
     def test_uses(self):
         """Each entry has its number of hits and the time of the last."""
