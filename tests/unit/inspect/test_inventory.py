@@ -82,6 +82,9 @@ class TestSummaries:
         """A program and the row that holds code are listed with what their headers say; other rows are not."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
+        for listed in (generated, program):
+            (alone,) = inventory.entries(listed.layer)
+            assert alone.address == listed.address
         assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
             "generator",
             "code",
@@ -97,12 +100,6 @@ class TestSummaries:
         )
         assert program.size == os.path.getsize(path_of(program))
         assert program.built == 1000.0  # as the entry says, wherever its file was copied
-
-    def test_one_layer(self, stores):
-        """A layer can be listed alone."""
-        fill(stores, "axpy", "sum")
-        assert {found.layer for found in inventory.entries("binary")} == {"binary"}
-        assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "sum"}
 
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
@@ -241,64 +238,31 @@ def age(folder):
 
 
 class TestMeasure:
-    def test_small(self, tmp_path):
-        """Everything is looked at; what is being written is no entry."""
+    def test_files(self, tmp_path):
+        """Everything is looked at, in folders or not; what is being written is no entry."""
+        place = Directory(tmp_path / "store")
+        assert inventory.measure_store("binary", place) == (0, 0, 0.0, 0.0, "")
         store(tmp_path / "store", ["a", "b"], 3)
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
-        assert inventory.measure_store("binary", Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
-        assert inventory.measure_store("binary", Directory(tmp_path / "none")) == (
-            0,
-            0,
-            0.0,
-            0.0,
-            "",
-        )
+        assert inventory.measure_store("binary", place)[:3] == (6, 30, 1e9)
+        place.put("0" * 64, b"12345")
+        assert inventory.measure_store("binary", place)[:2] == (7, 35)
 
-    def test_without_folders(self, tmp_path):
-        """Entries that lie in no folder are counted too."""
-        store = Directory(tmp_path / "store")
-        store.put("0" * 64, b"12345")
-        assert inventory.measure_store("binary", store)[:2] == (1, 5)
-
-
-class TestMeasureCode:
-    def rows(self, tmp_path, count):
-        """Put so many bases, and as many rows with code, into a database an hour old."""
-        rows = Rows(tmp_path)
-        for number in range(count):
-            base = Entry(
-                Key([Part("base", str(number))]), {}, {"record.json": b'{"source.cl": "function"}'}
-            )
-            code = Entry(Key([Part("code", str(number))]), {"function": "f"}, {"source.cl": b"//"})
-            for entry in (base, code):
-                rows.put(entry.key.digest, entry.pack())
+    def test_code(self, tmp_path):
+        """Of the generator layer the rows with code are counted, and all bytes; a damaged file says so."""
+        rows, directory = Rows(tmp_path), Directory(tmp_path / "rows")
+        part = {"record.json": b'{"source.cl": "function"}'}
+        for number in range(3):
+            base = Entry(Key([Part("base", str(number))]), {}, part)
+            whole = Entry(Key([Part("code", str(number))]), {"function": "f"}, {"source.cl": b"//"})
+            for made in (base, whole):
+                rows.put(made.key.digest, made.pack())
+                directory.put(made.key.digest, made.pack())
         os.utime(rows.location, (1e9, 1e9))
-        return Database(rows.location)
-
-    def test_database(self, tmp_path):
-        """Of a database the rows with code are counted, and all bytes."""
-        store = self.rows(tmp_path, 3)
-        assert inventory.measure_store("generator", store) == (
-            3,
-            os.path.getsize(store.location),
-            1e9,
-            1e9,
-            "",
-        )
-
-    def test_damaged(self, tmp_path):
-        """A file that is no database says so."""
-        many = self.rows(tmp_path, 3)
-        with open(many.location, "r+b") as stream:
+        found, size = inventory.measure_store("generator", rows), os.path.getsize(rows.location)
+        assert found == (3, size, 1e9, 1e9, "")
+        assert inventory.measure_store("generator", directory).entries == 3
+        with open(rows.location, "r+b") as stream:
             stream.write(b"garbage" * 100)
-        assert (
-            "not a database" in inventory.measure_store("generator", Database(many.location)).fault
-        )
-
-    def test_directory(self, tmp_path):
-        """Of a directory the headers are read."""
-        directory = Directory(tmp_path / "rows")
-        for name, parts in (("base", {}), ("code", {"function": "f"})):
-            entry = Entry(Key([Part(name, "1")]), parts, {})
-            directory.put(entry.key.digest, entry.pack())
-        assert inventory.measure_store("generator", directory).entries == 1
+        damaged = Database(rows.location)
+        assert "not a database" in inventory.measure_store("generator", damaged).fault

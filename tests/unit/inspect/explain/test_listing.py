@@ -79,80 +79,85 @@ class TestLines:
         assert of(found).calls[1].line == "f(x=('call 1', \"call 1\", call 2, it))"
 
 
+def of_f(text, name="x"):
+    """Return a record of one call with one argument."""
+    return record(("f", [(name, text)]))
+
+
+def dtyped(size):
+    """Return a record of an array with a dtype."""
+    return record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")]))
+
+
+def numbered(before):
+    """Return a record whose second call has numbers for the names of its arguments, as without loopy."""
+    found = json.loads(json.dumps(before))
+    for number, argument in enumerate(found["calls"][1]["arguments"], 1):
+        argument[0] = str(number)
+    return found
+
+
+def by_position(before):
+    """Return a record whose first call has its arguments by position."""
+    return {**before, "calls": [{**before["calls"][0], "positional": 3}, *before["calls"][1:]]}
+
+
+BODY = made("a[i] = 1", "b[i] = 2")
+OUTER = record(BODY, split(1, 32, outer_tag="'g.0'"), tagged(2))
+HEAD = "call 2 (driver.py:20), split_iname: inner_length"
+F = "call 1 (driver.py:10), f:"
+OTHER_WAY = "split_iname: arguments passed in another way"
+
+
 class TestArguments:
-    def test_value(self):
-        """A changed value is named with its call, the place of that in this run, and both values."""
-        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        assert differences(BEFORE, after) == [
-            "call 2 (driver.py:20), split_iname: inner_length 16 -> 32"
-        ]
-
-    def test_several(self):
-        """All arguments of a call that differ stand in its line."""
-        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32, outer_tag="'g.0'"), tagged(2))
-        head = "call 2 (driver.py:20), split_iname: inner_length"
-        assert differences(BEFORE, after) == [f"{head} 16 -> 32, outer_tag added: 'g.0'"]
-        assert differences(after, BEFORE) == [f"{head} 32 -> 16, outer_tag is gone"]
-
-    def test_names(self):
-        """An argument without a name has the name in the other record, else its number; dtypes have their own names."""
-        before, after = (record(("f", [("2", f"dtype('<f{size}')")])) for size in (4, 8))
-        assert differences(before, after) == [
-            "call 1 (driver.py:10), f: argument 2 float32 -> float64"
-        ]
-        numbered = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        for number, argument in enumerate(numbered["calls"][1]["arguments"], 1):
-            argument[0] = str(number)
-        assert differences(BEFORE, numbered) == [
-            "call 2 (driver.py:20), split_iname: inner_length 16 -> 32"
-        ]
-
-    def test_arrays(self):
-        """The argument of a kernel is named."""
-        before, after = (
-            record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")]))
-            for size in (8, 4)
-        )
-        assert differences(before, after) == [
-            "call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"
-        ]
-        assert differences(before, record()) == ["call 1, GlobalArg 'x' is gone"]
-
-    def test_in_another_way(self):
-        """Equal arguments in another order, or passed by name now, are said to be that."""
-        function, arguments = split(1, 16)
-        ordered, named = (
-            record(made("a[i] = 1", "b[i] = 2"), (function, arguments[::-1]), tagged(2)),
-            record(split(1, 16)),
-        )
-        said = "split_iname: arguments passed in another way"
-        assert differences(BEFORE, ordered) == [f"call 2 (driver.py:20), {said}"]
-        by_position = json.loads(json.dumps(named))
-        by_position["calls"][0]["positional"] = 3
-        assert differences(by_position, named) == [f"call 1 (driver.py:10), {said}"]
-
     @pytest.mark.parametrize(
         ("before", "after", "said"),
         [
-            (f"sha256 {'1' * 64}", f"sha256 {'2' * 64}", "x changed"),
+            # all arguments of a call that differ stand in its line
+            (BEFORE, OUTER, f"{HEAD} 16 -> 32, outer_tag added: 'g.0'"),
+            (OUTER, BEFORE, f"{HEAD} 32 -> 16, outer_tag is gone"),
+            # without a name an argument has that in the other record, else its number
             (
-                f"{90 * 'a'}1",
-                f"{90 * 'a'}2",
-                f"x {17 * 'a'}...{39 * 'a'}1 -> {17 * 'a'}...{39 * 'a'}2",
+                of_f("dtype('<f4')", "2"),
+                of_f("dtype('<f8')", "2"),
+                f"{F} argument 2 float32 -> float64",
+            ),
+            (BEFORE, numbered(record(BODY, split(1, 32), tagged(2))), f"{HEAD} 16 -> 32"),
+            # the argument of a kernel has its name
+            (
+                dtyped(8),
+                dtyped(4),
+                "call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32",
+            ),
+            (dtyped(8), record(), "call 1, GlobalArg 'x' is gone"),
+            # equal arguments in another order, or passed by name now
+            (
+                BEFORE,
+                record(BODY, ("split_iname", split(1, 16)[1][::-1]), tagged(2)),
+                f"call 2 (driver.py:20), {OTHER_WAY}",
             ),
             (
-                f"{50 * 'a'}1{50 * 'a'}",
-                f"{50 * 'a'}2{50 * 'a'}",
-                f"x ...{20 * 'a'}1{33 * 'a'}... -> ...{20 * 'a'}2{33 * 'a'}...",
+                by_position(record(split(1, 16))),
+                record(split(1, 16)),
+                f"call 1 (driver.py:10), {OTHER_WAY}",
             ),
-            ("(2018, 1)", "(2018, 2)", "x (2018, 1) -> (2018, 2)"),
-            ("{'a': 1}", "frozenset", "x {'a': 1} -> frozenset"),
+            # long values show both ends, or where they part; digests show nothing
+            (of_f(f"sha256 {'1' * 64}"), of_f(f"sha256 {'2' * 64}"), f"{F} x changed"),
+            (
+                *(of_f(f"{90 * 'a'}{digit}") for digit in "12"),
+                f"{F} x {17 * 'a'}...{39 * 'a'}1 -> {17 * 'a'}...{39 * 'a'}2",
+            ),
+            (
+                *(of_f(f"{50 * 'a'}{digit}{50 * 'a'}") for digit in "12"),
+                f"{F} x ...{20 * 'a'}1{33 * 'a'}... -> ...{20 * 'a'}2{33 * 'a'}...",
+            ),
+            (of_f("(2018, 1)"), of_f("(2018, 2)"), f"{F} x (2018, 1) -> (2018, 2)"),
+            (of_f("{'a': 1}"), of_f("frozenset"), f"{F} x {{'a': 1}} -> frozenset"),
         ],
     )
-    def test_values(self, before, after, said):
-        """Long values show both ends, or where they part; digests show nothing."""
-        found = differences(record(("f", [("x", before)])), record(("f", [("x", after)])))
-        assert found == [f"call 1 (driver.py:10), f: {said}"]
+    def test_said(self, before, after, said):
+        """A call whose arguments differ is one line with its place in this run."""
+        assert differences(before, after) == [said]
 
 
 class TestShown:
@@ -280,16 +285,9 @@ class TestStatements:
 
 
 class TestCalls:
-    def test_inserted(self):
-        """A new call is named; the calls whose references it renumbers are not."""
-        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 16), split(2, 4), tagged(3))
-        assert differences(BEFORE, after) == ["call 3 (driver.py:30), split_iname inserted"]
-
-    def test_gone(self):
-        """A call that is gone has the number that it had; a moved call is gone and inserted."""
-        after = record(made("a[i] = 1", "b[i] = 2"), tagged(1))
-        assert differences(BEFORE, after) == ["call 2, split_iname is gone"]
-        after = record(made("a[i] = 1", "b[i] = 2"), tagged(1), split(2, 16))
+    def test_moved(self):
+        """A moved call is gone and inserted."""
+        after = record(BODY, tagged(1), split(2, 16))
         assert len(differences(BEFORE, after)) == 2
 
     def test_exchanged(self):
@@ -394,22 +392,11 @@ class TestRead:
         assert found == of(described)
         assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
 
-    @pytest.mark.parametrize(
-        "part",
-        [
-            None,
-            b"",
-            b"{",
-            b"[]",
-            b"{}",
-            b'{"calls": [{}]}',
-            b'{"calls": 1}',
-            b'{"calls": [], "beside": [1]}',
-        ],
-    )
-    def test_none(self, part):
+    def test_none(self):
         """What is no record is None."""
-        assert read(part) is None
+        calls = (b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}')
+        for part in (None, b"", b"{", b"[]", b"{}", *calls):
+            assert read(part) is None
 
 
 class TestDistance:
