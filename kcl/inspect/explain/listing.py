@@ -80,11 +80,6 @@ class Listing(NamedTuple):
     shown: Mapping[str, str]
     contents: Counter[tuple[str, str]]
 
-    @property
-    def files(self) -> set[str]:
-        """The files in which the calls stand."""
-        return {call.place.rpartition(":")[0] for call in self.calls}
-
 
 def read(part: bytes | None) -> Listing | None:
     """Return the listing of the record in the part of an entry; None if the part is missing or unreadable."""
@@ -146,7 +141,10 @@ def _referring(text: str, names: Sequence[str], before: int) -> str:
 
 def is_elsewhere(before: Listing, after: Listing) -> bool:
     """Return True if the calls stand in different files: most likely those of two programs."""
-    return before.files.isdisjoint(after.files) and bool(before.calls and after.calls)
+    ours, theirs = (
+        {call.place.rpartition(":")[0] for call in listing.calls} for listing in (before, after)
+    )
+    return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
 def distance(before: Listing, after: Listing) -> int:

@@ -95,10 +95,10 @@ def use(uses: Mapping[str, Use], digest: str) -> Use:
 
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    return sorted(
-        (missed for record in _with_this() for missed in _missed(record)),
-        key=lambda missed: missed.time,
-    )
+    own = records.of_this_process()
+    others = [record for record in _read() if record["name"] != own["name"]]
+    missed = [miss for record in (*others, own) for miss in _missed(record)]
+    return sorted(missed, key=lambda miss: miss.time)
 
 
 def of_this_run() -> tuple[Record, list[JournalMiss]]:
@@ -182,12 +182,6 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
                 parameters,
             ]
         )
-
-
-def _with_this() -> list[Record]:
-    """Return the readable records, with that of this process as it is now."""
-    own = records.of_this_process()
-    return [*(record for record in _read() if record["name"] != own["name"]), own]
 
 
 def _read() -> list[Record]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from commands import run as invoke
 
 SHOW = (
     "import os, json; print(json.dumps({name: os.environ.get(name) for name in"
@@ -14,47 +15,46 @@ def run(child, *arguments, **variables):
     return child.python("-m", "kcl", "run", *arguments, **variables)
 
 
-class TestAnswers:
-    def test_help(self, child):
-        """The help names the options."""
-        done = run(child, "--help")
-        assert done.returncode == 0
-        for option in ("--off", "--strict", "--report", "--explain", "--fresh", "-m", "-c"):
-            assert option in done.stdout
+def test_help():
+    """The help names the options."""
+    said = invoke("run", "--help").stdout
+    for option in ("--off", "--strict", "--report", "--explain", "--fresh", "-m", "-c"):
+        assert option in said
 
-    @pytest.mark.parametrize(
-        ("arguments", "said"),
-        [
-            ((), "name a program"),
-            (("--off", "generator"), "name a program"),
-            (("--wobble", "x.py"), "No such option"),
-            (("-m",), "requires an argument"),
-            (("--off", "wobble", "x.py"), "'wobble' is no layer"),
-            (("--strict", "wobble", "x.py"), "--strict takes hit or fault"),
-        ],
-    )
-    def test_wrong_use(self, child, arguments, said):
-        """A wrong use ends with 2 and says what to do."""
-        done = run(child, *arguments)
-        assert done.returncode == 2
-        assert said in done.stderr
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name a program"),
+        (("--off", "generator"), "name a program"),
+        (("--wobble", "x.py"), "No such option"),
+        (("-m",), "requires an argument"),
+    ],
+)
+def test_wrong_use(arguments, said):
+    """A wrong use ends with 2 and says what to do."""
+    assert said in invoke("run", *arguments, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--off", "wobble", "x.py"), "'wobble' is no layer"),
+        (("--strict", "wobble", "x.py"), "--strict takes hit or fault"),
+    ],
+)
+def test_wrong_word(child, arguments, said):
+    """So does a word that an option does not know, before the program runs."""
+    done = run(child, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 class TestOptions:
     def test_variables(self, child):
         """Options add to what is exported."""
-        done = run(
-            child,
-            "--off",
-            "binary,loopy",
-            "--strict",
-            "hit",
-            "--report",
-            "--explain",
-            "-c",
-            SHOW,
-            KCL_STRICT="fault",
-        )
+        words = ("--off", "binary,loopy", "--strict", "hit", "--report", "--explain", "-c", SHOW)
+        done = run(child, *words, KCL_STRICT="fault")
         found = json.loads(done.stdout.splitlines()[0])
         assert found["KCL_NO_CACHE"] == "binary"
         assert found["LOOPY_NO_CACHE"] == "1"

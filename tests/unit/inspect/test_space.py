@@ -179,7 +179,7 @@ class TestKeepBound:
             kcl.flush()
             print(json.dumps(0))
         """
-        child.json(code, "4", KCL_MAX_SIZE="1")
+        child.json(code, "2", KCL_MAX_SIZE="1")
         files = list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
         assert files == []
         child.json(code, "1")
