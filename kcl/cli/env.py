@@ -189,13 +189,13 @@ def _effect(variable: str, value: str | None, name: str) -> str:
     row, place = ROWS[name], foreign.place(name)
     if variable in row.code_variables:
         return "changes code: part of the program key"
-    switch = next((switch for switch in row.switches if switch.variable == variable), None)
-    verdict = switch and switch.parse(value)
+    parse = row.switches.get(variable)
+    verdict = parse and parse(value)
     if verdict is not None:
         off = f"off ({verdict})" if verdict else "off"
         return f"{off}; {EFFECTS[name]}" if name in EFFECTS else off
     if value is None:
-        return "can switch it off" if switch else "can move it"
+        return "can switch it off" if parse else "can move it"
     if place.why == variable:
         return "places it" if variable == "XDG_CACHE_HOME" else f"in {place.path}"
-    return "on" if switch else f"{name}: not used, {place.why or 'it'} decides"
+    return "on" if parse else f"{name}: not used, {place.why or 'it'} decides"

@@ -41,11 +41,11 @@ def off_by_variable(name: str) -> str:
 
 def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str:
     """Return the variable that switches a cache off in an environment, and the reason; empty if the cache is on."""
-    for switch in row.switches:
-        value = environment.get(switch.variable)
-        verdict = switch.parse(value)
+    for variable, parse in row.switches.items():
+        value = environment.get(variable)
+        verdict = parse(value)
         if verdict is not None:
-            words = switch.variable if value is None else f"{switch.variable}={value}"
+            words = variable if value is None else f"{variable}={value}"
             return words + (f" ({verdict})" if verdict else "")
     return ""
 

@@ -50,11 +50,7 @@ def _of_module(row: CacheRow, now: Mapping[str, str]) -> str:
     assert row.flag is not None
     module, attribute, off, _words = row.flag
     is_on = getattr(sys.modules.get(module), attribute, off) is not off
-    wished = (
-        switch.variable
-        for switch in row.switches
-        if switch.parse(now.get(switch.variable)) is not None
-    )
+    wished = (name for name, parse in row.switches.items() if parse(now.get(name)) is not None)
     return next(wished, "") if is_on else ""
 
 

@@ -102,7 +102,7 @@ def _switches(name: str) -> dict[str, str]:
     moving = set(map(placed_by, row.places))
     return {
         variable: next(word for word in ("1", "0") if parse(word) is not None)
-        for variable, parse in row.switches
+        for variable, parse in row.switches.items()
         if variable not in moving
     }
 

@@ -19,13 +19,6 @@ _FALSE = frozenset({"n", "no", "f", "false", "off", "0"})
 _REJECTED = "a value that its owner rejects counts as off; use 1 or 0"
 
 
-class CacheSwitch(NamedTuple):
-    """A variable that turns a cache off, and its owner's parser: it returns None for "on", else words on the value."""
-
-    variable: str
-    parse: Parser
-
-
 class CacheRow(NamedTuple):
     """One foreign cache.
 
@@ -35,7 +28,8 @@ class CacheRow(NamedTuple):
     """
 
     title: str
-    switches: tuple[CacheSwitch, ...]
+    switches: dict[str, Parser]
+    """By the variable that turns it off: its owner's parser, which returns None for "on", else words on the value."""
     places: tuple[str, ...]
     own: str = ""
     """A regular expression for the names, in the directory, that are this cache's and nobody else's."""
@@ -65,9 +59,7 @@ class CacheRow(NamedTuple):
             "XDG_CACHE_HOME" if template.startswith("user:") else placed_by(template)
             for template in self.places
         ]
-        return tuple(
-            dict.fromkeys([*(switch.variable for switch in self.switches), *filter(None, places)])
-        )
+        return tuple(dict.fromkeys([*self.switches, *filter(None, places)]))
 
 
 def placed_by(template: str) -> str:
@@ -111,7 +103,7 @@ ROWS: dict[str, CacheRow] = {
     # use), comgr-cache.cpp (localCache); llvm/lib/Support/Caching.cpp (the names), Unix/Path.inc (cache_directory)
     "comgr": CacheRow(
         "AMD comgr",
-        (CacheSwitch("AMD_COMGR_CACHE", _any_of("0")),),
+        {"AMD_COMGR_CACHE": _any_of("0")},
         ("$AMD_COMGR_CACHE_DIR", "$XDG_CACHE_HOME/comgr", "~/.cache/comgr"),
         own=r"llvmcache-.*|llvmcache\.timestamp|amdgpu-compiler-.*\.tmp.*",
         entry=r"llvmcache-.*",
@@ -123,7 +115,7 @@ ROWS: dict[str, CacheRow] = {
     # directory are from listings of users, and were not verified.
     "cuda": CacheRow(
         "NVIDIA ComputeCache",
-        (CacheSwitch("CUDA_CACHE_DISABLE", _any_of("1")),),
+        {"CUDA_CACHE_DISABLE": _any_of("1")},
         ("$CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
         own=r"index|[0-9a-f]",
         inside=r"[0-9a-f]",
@@ -135,7 +127,7 @@ ROWS: dict[str, CacheRow] = {
     # The runtime's source is not public: runs of the named package left no file of it.
     "intel": CacheRow(
         "Intel CPU runtime",
-        (),
+        {},
         (),
         icd="libintelocl",
         package="intel-opencl-rt",
@@ -144,7 +136,7 @@ ROWS: dict[str, CacheRow] = {
     # inducer/loopy: loopy/__init__.py (CACHING_ENABLED); inducer/pytools: pytools/persistent_dict.py (the files)
     "loopy": CacheRow(
         "loopy's PersistentDict cache",
-        (CacheSwitch("LOOPY_NO_CACHE", _strtobool), CacheSwitch("CG_NO_CACHE", _strtobool)),
+        {"LOOPY_NO_CACHE": _strtobool, "CG_NO_CACHE": _strtobool},
         ("user:pytools",),
         own=r"pdict-v\d+-loopy-.*",
         entry="rows",
@@ -156,10 +148,7 @@ ROWS: dict[str, CacheRow] = {
     # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the old names, read where the new ones are unset
     "mesa": CacheRow(
         "Mesa",
-        (
-            CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true),
-            CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true),
-        ),
+        {"MESA_SHADER_CACHE_DISABLE": _mesa_true, "MESA_GLSL_CACHE_DISABLE": _mesa_true},
         ("$MESA_SHADER_CACHE_DIR", "$MESA_GLSL_CACHE_DIR", "$XDG_CACHE_HOME", "~/.cache"),
         own=r"mesa_shader_cache(_db|_sf)?",
         entry=r"[0-9a-f]{30,}|foz_cache\.foz|mesa_cache\.db",
@@ -171,10 +160,7 @@ ROWS: dict[str, CacheRow] = {
     # {linux,windows}/os_compiler_cache_helper.cpp; shared/source/os_interface/debug_env_reader.cpp (atoll)
     "neo": CacheRow(
         "Intel NEO",
-        (
-            CacheSwitch("NEO_CACHE_PERSISTENT", _number_is_zero),
-            CacheSwitch("NEO_CACHE_DIR", _must_exist),
-        ),
+        {"NEO_CACHE_PERSISTENT": _number_is_zero, "NEO_CACHE_DIR": _must_exist},
         ("$NEO_CACHE_DIR", "$XDG_CACHE_HOME/neo_compiler_cache", "$HOME/.cache/neo_compiler_cache"),
         own=r".*\.(cl_cache|l0_cache)|config\.file|tmp\.\w+",
         entry=r".*\.(cl_cache|l0_cache)",
@@ -186,7 +172,7 @@ ROWS: dict[str, CacheRow] = {
     # every path is taken as it is, relative ones included
     "pocl": CacheRow(
         "PoCL's kernel cache",
-        (CacheSwitch("POCL_KERNEL_CACHE", _one_starts),),
+        {"POCL_KERNEL_CACHE": _one_starts},
         (
             "$POCL_CACHE_DIR",
             "$XDG_CACHE_HOME/pocl/kcache",
@@ -211,7 +197,7 @@ ROWS: dict[str, CacheRow] = {
     # inducer/pyopencl: pyopencl/__init__.py (_PYOPENCL_NO_CACHE), pyopencl/invoker.py, pyopencl/scan.py
     "pyopencl": CacheRow(
         "pyopencl's PersistentDict cache",
-        (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
+        {"PYOPENCL_NO_CACHE": _strtobool},
         ("user:pytools",),
         own=r"pdict-v\d+-pyopencl-.*",
         entry="rows",
@@ -223,7 +209,7 @@ ROWS: dict[str, CacheRow] = {
     # used where the driver has a cache of its own, PoCL's and NVIDIA's)
     "pyopencl-binary": CacheRow(
         "pyopencl's binary cache",
-        (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
+        {"PYOPENCL_NO_CACHE": _strtobool},
         ("user:pyopencl",),
         own=r"pyopencl-compiler-cache-v\d+-.*",
         inside=r"[0-9a-f]{32}|lock",

@@ -226,7 +226,7 @@ def switches() -> Iterator[Finding]:
     """Name the switches that are set, each as its owner reads it."""
     seen = set()
     for name, row in ROWS.items():
-        for variable, parse in row.switches:
+        for variable, parse in row.switches.items():
             value = settings.variable(variable)
             if value is None or variable in seen:
                 continue

@@ -30,8 +30,7 @@ class TestShow:
         lines = shown()
         assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
         for name, row in ROWS.items():
-            switches = [switch.variable for switch in row.switches]
-            for variable in (*switches, *row.code_variables):
+            for variable in (*row.switches, *row.code_variables):
                 assert name in lines[variable]["read_by"], variable
         assert all(
             line["value"] is None or line["variable"] in os.environ for line in lines.values()
