@@ -157,39 +157,11 @@ def lines(*words, codes=(0, 1)):
     return done.output.splitlines()
 
 
-COMMANDS = [
-    "status",
-    "status --all",
-    "ls",
-    "ls --layer binary",
-    "show {key}",
-    "show {program}",
-    "show mm_0",
-    "explain",
-    "verify",
-    "stats",
-    "stats --by kernel,layer,day",
-    "env",
-    "env --off all",
-    "purge --all --dry-run",
-    "gc --dry-run --max-size 1M",
-    "unpack tree --kernel mm_21",
-    "pin mm_21",
-    "unpin mm_22",
-    "doctor",
-    "tune --list",
-    "report",
-    "flush",
-    "wait",
-    "save all.kclb",
-    "save none.kclb nothing",
-    "load {bundle}",
-    "rebuild {bundle}",
-    "key list",
-    "pull",
-    "push",
-    "remote ls",
-]
+COMMANDS = """\
+status; status --all; ls; ls --layer binary; show {key}; show {program}; show mm_0; explain; verify; stats;
+stats --by kernel,layer,day; env; env --off all; purge --all --dry-run; gc --dry-run --max-size 1M; doctor; report;
+unpack tree --kernel mm_21; pin mm_21; unpin mm_22; tune --list; flush; wait; save all.kclb; save none.kclb nothing;
+load {bundle}; rebuild {bundle}; key list; pull; push; remote ls""".replace("\n", " ").split("; ")
 
 
 @pytest.mark.usefixtures("narrow")
