@@ -36,16 +36,8 @@ class TestFilled:
             (
                 "kernel",
                 (
-                    "label",
-                    "kind",
-                    "words",
-                    "source",
-                    "generator",
-                    "binary",
-                    "miss",
-                    "hit",
-                    "saved",
-                    "longest",
+                    *("label", "kind", "words", "source", "generator", "binary"),
+                    *("miss", "hit", "saved", "longest"),
                 ),
             ),
             ("tuning", ("title", "choices")),

@@ -9,26 +9,8 @@ from kcl import foreign
 from kcl.foreign.table import ROWS
 
 WORDS = [
-    *[
-        "1",
-        "0",
-        "true",
-        "True",
-        "FALSE",
-        "y",
-        "n",
-        "yes",
-        "no",
-        "t",
-        "f",
-        "on",
-        "off",
-        "ON",
-        "2",
-        "sure",
-    ],
-    "",
-    " 1",
+    *("1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON"),
+    *("", "2", " 1", "sure"),
 ]
 
 
