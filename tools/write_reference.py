@@ -20,7 +20,7 @@ from schema import SCHEMA, Field, Printed  # noqa: E402
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
 from kcl.base.settings.words import WORDS  # noqa: E402
-from kcl.foreign.table import ROWS, CacheRow, CacheSwitch, placed_by  # noqa: E402
+from kcl.foreign.table import ROWS, CacheRow, Parser, placed_by  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
@@ -117,12 +117,12 @@ def environment() -> str:
     ]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
     for name, cache in sorted(ROWS.items()):
-        for switch in switches(cache):
-            off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
-            on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
+        for variable, parse in switches(cache).items():
+            off = [shown(value) for value in SAMPLES if parse(value) is not None]
+            on = [shown(value) for value in SAMPLES if parse(value) is None]
             lines.append(
                 row(
-                    f"`{switch.variable}`",
+                    f"`{variable}`",
                     cache.title,
                     ", ".join(off),
                     ", ".join(on),
@@ -159,11 +159,10 @@ def environment() -> str:
     return "\n".join(lines)
 
 
-def switches(cache: CacheRow) -> list[CacheSwitch]:
+def switches(cache: CacheRow) -> dict[str, Parser]:
     """Return the switches of a cache that are not its directory."""
-    return [
-        switch for switch in cache.switches if switch.variable not in map(placed_by, cache.places)
-    ]
+    moving = set(map(placed_by, cache.places))
+    return {name: parse for name, parse in cache.switches.items() if name not in moving}
 
 
 def places() -> list[str]:
