@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -78,7 +79,12 @@ def status(everything: bool, directory: str | None) -> output.Reply:
             "layers": rows,
             "max_size": settings.read().max_size,
             "pins": space.pins(),
-            "sites": [_site(root) for root in settings.read().site],
+            "sites": [
+                _site(root, stores)
+                for root, *stores in zip(
+                    settings.read().site, *map(layers.sites, settings.LAYERS), strict=True
+                )
+            ],
             "tuning": views.facts(),
             "remote": state.facts(),
             "pending": {
@@ -139,15 +145,12 @@ def _held(place: Place, content: contents.Contents) -> dict[str, Any]:
     return {"directory": place.path, "why": place.why, **content._asdict(), **_ROW}
 
 
-def _site(root: str) -> dict[str, Any]:
-    """Describe a site directory: the entries of both layers, or why it is not used."""
+def _site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
+    """Describe a site directory: the entries of its stores, or why it is not used."""
     faults: list[inventory.Refusal] = []
-    below = os.path.join(os.path.abspath(root), "")
     entries = [
         entry
-        for layer in settings.LAYERS
-        for store in layers.sites(layer)
-        if store.location.startswith(below)
+        for layer, store in zip(settings.LAYERS, stores, strict=True)
         for entry in inventory.of_store(layer, store, faults)
     ]
     empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"

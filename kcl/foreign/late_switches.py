@@ -27,22 +27,25 @@ class LateSwitch(NamedTuple):
 def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
     _start, first, now = foreign.environments()
-    late = [
-        ("kcl", variable, "kcl, read when a layer is first used")
+    late = {
+        ("kcl", variable): "kcl, read when a layer is first used"
         for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT")
         if now.get(variable) != first.get(variable)
-    ]
+    }
     for name, row in ROWS.items():
         variable = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
         if variable and contents.is_here(name):
-            late.append((name, variable, f"{row.title}, read {row.read}"))
+            late[name, variable] = f"{row.title}, read {row.read}"
     return [
-        LateSwitch(name, variable, now.get(variable), f"{change} too late for {words}")
-        for name, variable, words in late
-        for change in [
-            f"{variable}={now[variable]} was set" if variable in now else f"{variable} was removed"
-        ]
+        LateSwitch(
+            name, variable, now.get(variable), f"{_change(variable, now)} too late for {words}"
+        )
+        for (name, variable), words in late.items()
     ]
+
+
+def _change(variable: str, now: Mapping[str, str]) -> str:
+    return f"{variable}={now[variable]} was set" if variable in now else f"{variable} was removed"
 
 
 def _of_module(row: CacheRow, now: Mapping[str, str]) -> str:
