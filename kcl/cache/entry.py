@@ -284,11 +284,14 @@ def _read_parts(described: Any) -> Layout:
             or len(pieces) > 1
         ):
             raise TypeError(f"not a part: {name!r}, {size!r}")
-        unpacked += size if pieces else 0
+        if not pieces:
+            layout[name] = [(size, size)]
+            continue
+        unpacked += size
         if unpacked > PIECES_LIMIT:
             raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
-        whole = [min(PIECE, size - start) for start in range(0, size, PIECE)] if pieces else [size]
-        sizes = pieces[0] if pieces else whole
+        whole = [min(PIECE, size - start) for start in range(0, size, PIECE)]
+        (sizes,) = pieces
         if (
             type(sizes) is not list
             or len(sizes) != len(whole)
@@ -296,7 +299,7 @@ def _read_parts(described: Any) -> Layout:
         ):
             raise TypeError(f"not the pieces of {size} bytes in {name!r}")
         layout[name] = list(zip(sizes, whole, strict=True))
-        if pieces and not all(0 < stored <= most for stored, most in layout[name]):
+        if not all(0 < stored <= most for stored, most in layout[name]):
             raise ValueError(f"a piece of {name!r} is larger than what it holds")
     return layout
 
