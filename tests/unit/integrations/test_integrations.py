@@ -32,11 +32,7 @@ def package(tmp_path, monkeypatch):
         module.NEEDED = ("answer",)
         module.replacements = lambda found: [(found, "answer", lambda: "kcl's")]
         monkeypatch.setitem(sys.modules, "wobble_in_kcl", module)
-        monkeypatch.setattr(
-            integrations,
-            "TABLE",
-            {"wobble": "wobble_in_kcl"},
-        )
+        monkeypatch.setattr(integrations, "TABLE", {"wobble": "wobble_in_kcl"})
 
     yield write
     sys.modules.pop("wobble", None)
@@ -53,11 +49,13 @@ class TestInstall:
         assert cl.Program.build is before
 
     def test_at_import(self, package):
-        """One that is not is changed as soon as it is, and shows its own loader."""
+        """One that is not is changed as soon as it is, without a warning, and shows its own loader."""
         package()
         kcl.install()
         assert "wobble" not in sys.modules
-        import wobble
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            import wobble
 
         assert wobble.answer() == "kcl's"
         assert type(wobble.__loader__).__module__.endswith("_frozen_importlib_external")
@@ -114,25 +112,20 @@ class TestInstall:
 
 
 class TestRefused:
-    def test_without_a_name(self, package):
-        """A package without a name that is needed is left alone; one warning says so."""
+    @pytest.mark.parametrize("strict", ["", "hit"])
+    def test_without_a_name(self, package, monkeypatch, strict):
+        """A package without a name that is needed is left alone, as one warning says; an error with KCL_STRICT=hit."""
+        monkeypatch.setenv("KCL_STRICT", strict)
         package("def other(): return 'own'")
         kcl.install()
-        with pytest.warns(
-            kcl.CacheWarning, match=r"leaves wobble as it is.*this wobble has no answer"
-        ):
+        words = r"leaves wobble as it is.*this wobble has no answer"
+        if strict:
+            with pytest.raises(kcl.CacheMiss, match=words):
+                import wobble
+            return
+        with pytest.warns(kcl.CacheWarning, match=words):
             import wobble
         assert not hasattr(wobble, "answer")
-
-    def test_strict(self, package, monkeypatch):
-        """Under KCL_STRICT=hit a package that is left alone is an error that names it."""
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        package("def other(): return 'own'")
-        kcl.install()
-        with pytest.raises(
-            kcl.CacheMiss, match=r"leaves wobble as it is.*this wobble has no answer"
-        ):
-            import wobble  # noqa: F401
 
     def test_fault(self, package, monkeypatch):
         """So is one whose integration fails."""
@@ -142,12 +135,3 @@ class TestRefused:
         with pytest.warns(kcl.CacheWarning, match="division by zero"):
             import wobble
         assert wobble.answer() == "own"
-
-    def test_known(self, package):
-        """One that is known gives no warning."""
-        package()
-        kcl.install()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            import wobble
-        assert wobble.answer() == "kcl's"

@@ -30,12 +30,16 @@ def added(queue, program):
 
 class TestBuild:
     def test_served(self, queue, looks):
-        """A program of a source is kcl's, and tells its source and options as pyopencl's does."""
+        """A program of a source is kcl's, and tells its source, options and duration as pyopencl's."""
         program = cl.Program(queue.context, SOURCE)
         assert program.build("-DN=2") is program
         assert [(look.layer, look.outcome, look.kernel) for look in looks] == [
             ("binary", "miss", "add")
         ]
+        how, is_stored, seconds = program._build_duration_info
+        assert how == "source build resulting from a binary cache miss"
+        assert not is_stored
+        assert seconds > 0
         assert added(queue, program) == [2, 2]
         assert program.source == SOURCE
         (device,) = queue.context.devices
@@ -139,14 +143,6 @@ class TestBuild:
                 build(cl.Program(context, SOURCE), [f"-I{folder}", "-DN=2"])
             said.append([line for line in str(refused.value).splitlines() if "option" in line])
         assert said[0] == said[1] != []
-
-    def test_duration(self, queue):
-        """Pyopencl is told how long it took, and by what means."""
-        program = cl.Program(queue.context, SOURCE).build("-DN=6")
-        how, is_stored, seconds = program._build_duration_info
-        assert how == "source build resulting from a binary cache miss"
-        assert not is_stored
-        assert seconds > 0
 
     def test_everywhere(self, child):
         """Lists, reports and explanations show the line, the options and the headers, on a hit too."""
