@@ -82,7 +82,7 @@ class TestChosen:
     @pytest.mark.parametrize(
         ("days", "bound", "left"),
         [
-            ((5, 1, 3, 2, 4), 25_000, {"k1", "k2"}),
+            ((5, 1, 3, 2, 4), 33_000, {"k1", "k2"}),
             # in the future, as a clock leaves them that was set back
             ((-4000, 20_000, 1, 2), 25_000, {"k-4000", "k1"}),
         ],
