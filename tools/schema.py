@@ -224,6 +224,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("source", "string", "the OpenCL C", always=False),
             Field("log", "string", "what the compiler said", always=False),
             Field("invoker", "string", "the Python code that launches it", always=False),
+            Field("asm", "string", "the native code", always=False),
             is_list=True,
         ),
     ),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import IO, Any, NamedTuple
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import counted, shortened
 from kcl.base.text.markup import Html
@@ -30,13 +34,15 @@ _ASKED = {
     "invoker": ("--invoker", "The Python code that launches it."),
     "parts": ("--key", "The parts of the key."),
     "path": ("--file", "The path of its file, of generated code of its database."),
+    "asm": ("--asm", "The native code in the binary; needs objdump, but for PTX."),
     "tuned": ("--tuning", "The choices that were measured for a kernel, and their outcomes."),
 }
+_ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
 # Generated code is the same for all devices.
 _OF_CODE = {"source", "options", "invoker"}
 _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
-_ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary"), settings.BINARY)}
+_ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
 class ShownEntry(NamedTuple):
@@ -228,6 +234,7 @@ _PIECES: dict[str, Callable[[ShownEntry], str]] = {
     "parts": lambda shown: "\n".join(f"{name} = {value}" for name, value in shown.entry.key.parts),
     "options": lambda shown: "\n".join(_options(shown.entry)),
     "path": lambda shown: shown.summary.file,
+    "asm": lambda shown: assembly(_part(shown, "binary")),
 }
 
 
@@ -272,3 +279,49 @@ def _completeness(metadata: dict[str, Any]) -> str:
 def _joined(described: Any, *names: str) -> str:
     fields = described or {}
     return ", ".join(str(fields[name]) for name in names if fields.get(name))
+
+
+def assembly(binary: bytes) -> str:
+    """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
+
+    End the command for an unknown binary, or if objdump is missing.
+    """
+    try:
+        files = drivers.own_files(binary)
+    except ValueError as error:
+        output.fail(f"this PoCL binary cannot be taken apart: {error}")
+    if not files and binary.startswith(_ELF):
+        # Intel's container looks like ELF too, and has the object file inside.
+        files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}
+    if not files:
+        text = binary.rstrip(b"\0").decode("utf-8", "replace")
+        if ".version" in text and ".target" in text:
+            return text
+        output.fail(
+            "this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is"
+        )
+    native = [
+        (path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)
+    ]
+    if not native:
+        output.fail("the binary holds no native code, only what the driver compiles from it")
+    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
+
+
+def _disassembled(content: bytes) -> str:
+    """Return what objdump prints of a file with this content, without the lines that name the file."""
+    if shutil.which("objdump") is None:
+        output.fail(
+            "objdump is not installed: it comes with binutils; --binary FILE writes the binary"
+        )
+    with tempfile.NamedTemporaryFile(suffix=".so") as stream:
+        stream.write(content)
+        # objdump reads the file by its name.
+        stream.flush()
+        command = ["objdump", "-d", "--no-show-raw-insn", stream.name]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        output.fail(f"objdump does not take it: {done.stderr.strip()}")
+    return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip(
+        "\n"
+    )

@@ -9,6 +9,7 @@ from commands import program, run
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import address
+from kcl.cli.show import assembly
 from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
@@ -63,6 +64,13 @@ class TestShow:
             in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
         )
 
+    @pytest.mark.usefixtures("cache")
+    def test_assembly(self):
+        """The native code is disassembled, by kernel."""
+        text = run("show", "typed", "--asm").output
+        assert "<" in text
+        assert "ret" in text
+
     def test_json(self, cache):
         """--json has everything but the bytes, and the texts that are asked for."""
         code, made = json.loads(run("show", "typed", "--json").output)
@@ -111,6 +119,7 @@ class TestShow:
         digest = cache.row_of("typed")[1].key.digest
         assert "kcl ls" in run("show", "nothing", code=1).stderr
         assert "no log" in run("show", digest, "--log", code=1).stderr
+        assert "no asm" in run("show", digest, "--asm", code=1).stderr
         assert "no binary" in run("show", digest, "--binary", "x", code=1).stderr
 
     def test_damaged(self, copy):
@@ -120,3 +129,32 @@ class TestShow:
             stream.seek(-1, os.SEEK_END)
             stream.write(b"X")
         assert "cannot be read" in run("show", found.digest, code=1).stderr
+
+
+@pytest.mark.one_platform
+class TestAssembly:
+    def test_ptx(self):
+        """NVIDIA's binary is text already."""
+        text = ".version 8.3\n.target sm_90\n.visible .entry axpy()\n{ ret; }\n"
+        assert assembly(text.encode() + b"\0") == text
+
+    @pytest.mark.parametrize(
+        ("binary", "words"),
+        [
+            (b"", "neither PTX"),
+            (b"BC\xc0\xde", "neither PTX"),
+            (b"poclbin\0" + bytes(80), "be taken apart"),
+        ],
+    )
+    def test_unknown(self, binary, words, capsys):
+        """What cannot be taken apart is said to be so, and the status is 1."""
+        with pytest.raises(SystemExit, match="1"):
+            assembly(binary)
+        assert words in capsys.readouterr().err
+
+    def test_no_objdump(self, monkeypatch, capsys):
+        """Without objdump the message says which package has it."""
+        monkeypatch.setenv("PATH", "/nowhere")
+        with pytest.raises(SystemExit, match="1"):
+            assembly(b"\x7fELF" + bytes(100))
+        assert "binutils" in capsys.readouterr().err
