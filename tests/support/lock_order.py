@@ -78,15 +78,15 @@ def main(platform: str, threads: int, kernels: int) -> None:
     import numpy as np
     import pyopencl as cl
 
-    from kcl.cache import lead
+    from kcl.cache import locks
 
-    wait = lead.wait
+    wait = locks.wait
 
     def noted(*arguments: Any) -> bool:
         HELD_IN_WAITS.update(lock.place for lock in held())
         return wait(*arguments)
 
-    lead.wait = noted
+    locks.wait = noted
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     context = cl.Context(found.get_devices()[:1])
     together, wrong = threading.Barrier(threads), []

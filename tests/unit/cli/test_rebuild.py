@@ -31,7 +31,7 @@ def test_another_device(file, platform_name, tmp_path, under):
     done = run("rebuild", file, "--to", new, "--device", others[0])
     assert done.exit_code == 0, done.output
     assert "1 program built" in done.stdout
-    assert "kcl: rebuilding 1 of 1\n" in done.stderr
+    assert "kcl: 1 of 1 rebuilt\n" in done.stderr
     before, after = (dict(contents.unpack(one.read_bytes(), CacheInfo())) for one in (file, new))
     assert {at for kind, at in before if kind == "generator"} == {
         at for kind, at in after if kind == "generator"
