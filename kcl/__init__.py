@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kcl.bundle.info import CacheInfo as CacheInfo
     from kcl.cache.faults import CacheWarning as CacheWarning
     from kcl.cache.layer import disabled as disabled
+    from kcl.choices.sizes import sizes as sizes
+    from kcl.choices.sizes.size import Size as Size
     from kcl.errors import CacheFault as CacheFault
     from kcl.errors import CacheMiss as CacheMiss
     from kcl.errors import DamagedEntry as DamagedEntry
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from kcl.recipe import Recipe as Recipe
     from kcl.recipe import kernel as kernel
     from kcl.recipe import lazy as lazy
-    from kcl.sized import sizes as sizes
-    from kcl.sized.size import Size as Size
     from kcl.tuning.space import Skip as Skip
     from kcl.tuning.space import space as space
     from kcl.workers.prepare import prepare as prepare
@@ -80,8 +80,8 @@ _NAMES = {
     "kcl.inspect.summary": "report",
     "kcl.integrations": "install uninstall",
     "kcl.recipe": "Recipe kernel lazy",
-    "kcl.sized": "sizes",
-    "kcl.sized.size": "Size",
+    "kcl.choices.sizes": "sizes",
+    "kcl.choices.sizes.size": "Size",
     "kcl.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }

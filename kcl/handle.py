@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import pyopencl as cl
 
@@ -15,20 +16,27 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
-from kcl.frontends import RecipeResult
 from kcl.generate import running
-from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
-from kcl.line import Line, bindings_of, handle_of
+from kcl.line import UNKNOWN, Line, bindings_of, handle_of, of_call
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.code import Argument, Code, LaunchableCode
+    from kcl.choices.sizes.chooser import BySizes
+    from kcl.code import LaunchableCode
+    from kcl.generate.declarations import RecipeCall
     from kcl.generate.protocol import Result
+    from kcl.launch import Launcher
+    from kcl.tuning.chooser import ByTable
+    from kcl.tuning.tuner import Tuning
+
+    Chooser: TypeAlias = Line | BySizes | ByTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# The allocator, the events to wait for, and whether outputs are to be numpy arrays.
+Options = tuple[Any, Any, bool | None]
 
 # Names that users look for in a Kernel, and the place of each.
 _ELSEWHERE = {
@@ -69,20 +77,12 @@ class Kernel:
     [3.0, 9.0, 9.0, 3.0]
     """
 
-    def __init__(
-        self,
-        result: Result,
-        parameters: dict[str, Any],
-        function: Callable[..., object] | None = None,
-        context: int = 0,
-        sizes: Any = None,
-    ) -> None:
-        self.name = result.name
-        self._function = function
-        self._parameters = parameters
-        # The sizes that a call may name: see `kcl.sized`.
-        self._sizes = sizes
-        self._line = Line(result, function, context)
+    def __init__(self, chooser: Chooser) -> None:
+        self.name = chooser.name
+        self.space = chooser.space
+        self._chooser = chooser
+        self._last: Any = getattr(chooser, "last", None)
+        self._line = chooser if isinstance(chooser, Line) else None
 
     @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
@@ -112,23 +112,22 @@ class Kernel:
         line = self._line
         try:
             # The short way of a call like the last one. A new queue, and what is no queue, take the
-            # long way.
-            hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot
-        except (AttributeError, KeyError):
+            # long way, and so does a call with other sizes.
+            bindings = queue._kcl_bindings
+            code = self._last(bindings.device, arguments) if line is None else line.sole
+            hot = bindings.launchers[code, get_ident()].hot
+        except UNKNOWN:
             hot = None
         if hot is not None and wait_for is None and out_host is None:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
             if result is not None:
                 return result
+        options, tried = (allocator, wait_for, out_host), list[Line]()
+        launch = partial(self._launched, tried, queue, options, arguments)
         try:
-            arguments = self._taken(arguments)
-            flat = unpack(line.packed, arguments) if line.packed else arguments
-            launcher = line.known(queue, flat)
-            if launcher is None:
-                return self._first(queue, allocator, wait_for, out_host, arguments)
-            return launcher(queue, allocator, wait_for, out_host, flat)
+            return self._chooser.use(queue, arguments, launch)
         except Exception as error:
-            refused = self._refused(error, arguments, queue)
+            refused = self._refused(tried[-1], error, arguments, queue) if tried else None
             if refused is None:
                 raise
         # Outside of the handler, so that the error has not kcl's own steps for its context.
@@ -151,35 +150,32 @@ class Kernel:
         """
         if not isinstance(queue, cl.CommandQueue):
             raise TypeError(self._wrong_queue(queue))
-        from pyopencl.array import Array
+        return self._chooser.bind(
+            queue, arguments, lambda line: self._bound(line, queue, arguments)
+        )
 
-        from kcl.launch import replay
+    def tune(
+        self,
+        queue: cl.CommandQueue,
+        *,
+        level: int = 1,
+        seconds: float = 60.0,
+        search: Any = None,
+        tolerance: Any = None,
+        again: bool = False,
+        anyway: bool = False,
+        **arguments: Any,
+    ) -> Tuning:
+        """Measure the choices of a recipe's space with these arguments, and serve the fastest from now on.
 
-        with self._lead() as lead:
-            ready = self._line.code(queue, CallValues(arguments), lead)
-            example, arguments = arguments, self._taken(arguments, is_new=True)
-            arrays = [
-                argument.name
-                for argument in ready.code.invoker.arguments
-                if argument.kind in ARRAYS
-            ]
-            names = ", ".join(name for name in arrays if not isinstance(arguments.get(name), Array))
-            if names:
-                words = "bind takes every array, on the device, and these are not"
-                raise TypeError(f"kernel {self.name!r}: {words}: {names}")
-            launcher = self._line.bound(queue, ready, lead)
-            launcher.note_launch(arguments)
-            launch = replay.bind(
-                launcher,
-                queue,
-                arguments,
-                lambda error, values: self._refused(error, values, queue),
+        Raises TypeError for a recipe without a space, and for arguments that are no contiguous arrays and numbers.
+        """
+        chooser = self._chooser
+        if chooser.space is None:
+            raise TypeError(
+                f"kernel {self.name!r} has no space of choices: write @kcl.kernel(space=kcl.space(...))"
             )
-            return (
-                launch
-                if len(arguments) == len(example)
-                else lambda **values: launch(**self._taken(values))
-            )
+        return chooser.tune(queue, arguments, level, seconds, search, tolerance, again, anyway)
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
@@ -193,9 +189,7 @@ class Kernel:
         >>> kernel
         <kcl.Kernel doubled(factor=2): 1 variant(s) generated>
         """
-        with self._lead() as lead:
-            ready = self._asked(context_or_queue, arguments, lead)
-            self._line.bound(context_or_queue, ready, lead).note_launch()
+        self._prepared(context_or_queue, arguments).note_launch()
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`.
@@ -203,8 +197,7 @@ class Kernel:
         >>> doubled(factor=3).source(context)
         'kernel void doubled(global float *x) { x[get_global_id(0)] *= 3; }'
         """
-        with self._lead() as lead:
-            return self._asked(context_or_queue, arguments, lead).code.text.source
+        return self._ready(context_or_queue, arguments)[1].code.text.source
 
     def key(
         self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
@@ -215,14 +208,13 @@ class Kernel:
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
         ['source']
         """
-        with self._lead() as lead:
-            ready = self._asked(context_or_queue, arguments, lead)
+        line, ready = self._ready(context_or_queue, arguments)
         try:
             slots = bindings_of(context_or_queue).build.slots(ready.code.text)
         except UnknownInput:
             slots = []
         return {
-            settings.GENERATOR: self._line.generate.key(),
+            settings.GENERATOR: line.generate.key(),
             settings.BINARY: slots[0].key if slots else None,
         }
 
@@ -242,12 +234,15 @@ class Kernel:
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
-        generate, call = self._line.generate, CallValues(arguments)
-        present = ports.at("present")
-        lines = present.lines(
-            self.name, generate, call, lambda: bindings_of(context_or_queue).build
+        line, why = self._chooser.asked(context_or_queue, arguments)
+        lines = ports.at("present").lines(
+            self.name,
+            line.generate,
+            CallValues(arguments),
+            lambda: bindings_of(context_or_queue).build,
         )
-        return "\n".join(lines)
+        # The recipe has run now, and asked what it asks.
+        return "\n".join([*lines, *filter(None, [why()])])
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -258,7 +253,7 @@ class Kernel:
         >>> doubled().is_stored()
         True
         """
-        return self._line.generate.is_stored()
+        return self._chooser.general().generate.is_stored()
 
     # A type checker finds a misspelt name.
     if not TYPE_CHECKING:
@@ -270,98 +265,142 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
-        if self._function is None or "<locals>" in self._function.__qualname__:
+        function = self._chooser.function
+        if function is None or "<locals>" in function.__qualname__:
             raise TypeError(
                 f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module"
             )
-        return by_name, (self._function.__module__, self._function.__qualname__, self._parameters)
+        return by_name, (function.__module__, function.__qualname__, self._chooser.parameters)
 
     def __repr__(self) -> str:
-        ready = self._line.ready
-        state = f"{len(ready)} variant(s) generated" if ready else "nothing generated yet"
-        return f"<kcl.Kernel {described(self)}: {state}>"
+        return f"<kcl.Kernel {described(self)}: {self._chooser.state}>"
 
-    def _lead(self) -> Lead:
-        return Lead(self.name, self._parameters, running.shown)
+    def _launched(
+        self,
+        tried: list[Line],
+        queue: cl.CommandQueue,
+        options: Options,
+        arguments: dict[str, Any],
+        line: Line,
+    ) -> tuple[Any, Any]:
+        """Launch a line, and note that it was tried."""
+        tried.append(line)
+        arguments = self._taken(line, arguments)
+        flat = unpack(line.packed, arguments) if line.packed else arguments
+        launcher = line.known(queue, flat)
+        if launcher is None:
+            return self._first(line, queue, options, arguments)
+        return launcher(queue, *options, flat)
 
     def _first(
-        self,
-        queue: cl.CommandQueue,
-        allocator: Any,
-        wait_for: Any,
-        out_host: bool | None,
-        arguments: dict[str, Any],
+        self, line: Line, queue: cl.CommandQueue, options: Options, arguments: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
-        holder = self._holder(queue)
+        holder = self._holder(line, queue)
         # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
         spoken = {
             name: None if isinstance(value, (str, type)) else value
             for name, value in arguments.items()
         }
-        with spans.span("first launch", self.name), self._lead() as lead:
-            ready = self._line.code(holder, CallValues(spoken, launch=True), lead)
-            arguments = self._taken(arguments, is_new=True)
-            if self._line.packed:
-                arguments = unpack(self._line.packed, arguments)
-            launcher = self._line.bound(holder, ready, lead)
+        with spans.span("first launch", self.name), line.lead() as lead:
+            ready = line.code(holder, CallValues(spoken, launch=True), lead)
+            arguments = self._taken(line, arguments, is_new=True)
+            if line.packed:
+                arguments = unpack(line.packed, arguments)
+            launcher = line.bound(holder, ready, lead)
             try:
-                return launcher(queue, allocator, wait_for, out_host, arguments)
+                return launcher(queue, *options, arguments)
             finally:
                 # After a refused call too: the next call takes the short way and skips this line.
                 launcher.note_launch(arguments)
 
-    def _holder(self, queue: Any) -> cl.Context | cl.CommandQueue:
+    def _bound(
+        self, line: Line, queue: cl.CommandQueue, example: dict[str, Any]
+    ) -> Callable[..., cl.Event]:
+        """Bind a line for arguments like these."""
+        from pyopencl.array import Array
+
+        from kcl.launch import replay
+
+        with line.lead() as lead:
+            ready = line.code(queue, CallValues(example), lead)
+            arguments = self._taken(line, example, is_new=True)
+            arrays = [
+                argument.name
+                for argument in ready.code.invoker.arguments
+                if argument.kind in ARRAYS
+            ]
+            names = ", ".join(name for name in arrays if not isinstance(arguments.get(name), Array))
+            if names:
+                words = "bind takes every array, on the device, and these are not"
+                raise TypeError(f"kernel {self.name!r}: {words}: {names}")
+            launcher = line.bound(queue, ready, lead)
+            launcher.note_launch(arguments)
+            launch = replay.bind(
+                launcher,
+                queue,
+                arguments,
+                lambda error, values: self._refused(line, error, values, queue),
+            )
+            return (
+                launch
+                if len(arguments) == len(example)
+                else lambda **values: launch(**self._taken(line, values))
+            )
+
+    def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
         """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
 
         The program of an executor is that of its own context. A launch of it on anything but a queue of that context
         raises the error of pyopencl, as with loopy's executor.
         """
-        only = self._line.context
+        only = line.context
         if only and not (isinstance(queue, cl.CommandQueue) and handle_of(queue) == only):
             return cl.Context.from_int_ptr(only, retain=True)
         if isinstance(queue, (cl.CommandQueue, cl.Context)):
             return queue
-        raise TypeError(self._wrong_queue(queue))
+        raise TypeError(self._wrong_queue(queue, only))
 
-    def _asked(
-        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead
-    ) -> LaunchableCode:
-        """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
-        if not values:
-            return self._line.code(holder, CallValues(values), lead)
-        from kcl.launch import refusals
+    def _ready(
+        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any]
+    ) -> tuple[Line, LaunchableCode]:
+        """Return the line, and its code, for what the caller names; raises TypeError for dtypes of another kernel."""
+        line, _why = self._chooser.asked(holder, values)
+        with line.lead() as lead:
+            if not values:
+                return line, line.code(holder, CallValues(values), lead)
+            from kcl.launch import refusals
 
-        refusals.refuse_asked(self.name, values)
-        ready = self._line.code(holder, CallValues(values), lead)
-        values = self._taken(values, is_new=True)
-        if not self._line.packed:
-            invoker = ready.code.invoker
-            refusals.refuse_unlike(
-                self.name, values, invoker.arguments, invoker.front_end == "opencl"
-            )
-        return ready
+            refusals.refuse_asked(self.name, values)
+            ready = line.code(holder, CallValues(values), lead)
+            values = self._taken(line, values, is_new=True)
+            if not line.packed:
+                invoker = ready.code.invoker
+                refusals.refuse_unlike(
+                    self.name, values, invoker.arguments, invoker.front_end == "opencl"
+                )
+            return line, ready
 
-    @property
-    def _arguments(self) -> tuple[Argument, ...]:
-        """The arguments of the code; none while they are unknown."""
-        for ready in self._line.ready.values():
-            return ready.code.invoker.arguments
-        return self._line.generate.arguments
+    def _prepared(
+        self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
+    ) -> Launcher:
+        """Return the launcher for the dtypes and sizes that the caller names."""
+        line, ready = self._ready(holder, arguments)
+        with line.lead() as lead:
+            return line.bound(holder, ready, lead)
 
-    def _taken(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
+    def _taken(self, line: Line, arguments: Any, is_new: bool = False) -> dict[str, Any]:
         """Return the arguments without sizes that the code does not take; all of them while it is unknown.
 
         If the code is new, raises RecipeError for sizes that it cannot have.
         """
-        declared = self._arguments if self._sizes is not None else ()
-        if not declared:
+        if line.sizes is None or not line.arguments:
             return arguments  # type: ignore[no-any-return]
-        names = [*self._line.packed, *(argument.name for argument in declared)]
-        return self._sizes.taken(self._function, names, arguments, is_new)  # type: ignore[no-any-return]
+        names = [*line.packed, *(argument.name for argument in line.arguments)]
+        return line.sizes.taken(line.function, names, arguments, is_new)  # type: ignore[no-any-return]
 
     def _refused(
-        self, error: Exception, arguments: Mapping[str, Any], queue: Any
+        self, line: Line, error: Exception, arguments: Mapping[str, Any], queue: Any
     ) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
@@ -369,18 +408,22 @@ class Kernel:
         if isinstance(error, CacheMiss):
             # The user's frames are added, and not kcl's.
             return error.with_traceback(None)
-        arguments = self._taken(arguments)
-        base, ready_code = self._line.generate.base, next(iter(self._line.ready.values()), None)
+        arguments = self._taken(line, arguments)
+        base, ready_code = line.generate.base, next(iter(line.ready.values()), None)
         is_source = ready_code is not None and ready_code.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(
-            self.name, arguments, error, self._arguments, packed, is_source, queue
+            self.name, arguments, error, line.arguments, packed, is_source, queue
         )
-        fault = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
+        fault = self._wrong_queue(queue, line.context) or (
+            refusals.at_fault(call) if base is not None else ""
+        )
         # An error of the class that the front end raises.
         instead: Exception | None = None
         if isinstance(error, MissingArguments):
-            instead = self._missing(error.names)
+            wholes = {part: name for name, parts in line.packed.items() for _index, part in parts}
+            names = sorted({wholes.get(name, name) for name in error.names})
+            instead = frontends.of(line.generate.front_end).missing(self.name, names)
         elif base is not None and base.names and not is_source and not isinstance(error, KclError):
             instead = refusals.unknown_open(call)
         elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
@@ -388,19 +431,19 @@ class Kernel:
         if fault or instead is not None:
             return refusals.worded(instead or error, fault) if fault else instead
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
-            texts = [ready.code.text.source for ready in self._line.ready.values()]
+            texts = [ready.code.text.source for ready in line.ready.values()]
             return refusals.not_built(
-                self.name, self._function, error, texts[0] if len(texts) == 1 else ""
+                self.name, line.function, error, texts[0] if len(texts) == 1 else ""
             )
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
-            return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
+            return RecipeError(f"kernel {self.name!r}{refusals.place(line.function)}: {error}")
         return refusals.named(call)
 
-    def _wrong_queue(self, queue: Any) -> str:
+    def _wrong_queue(self, queue: Any, context: int = 0) -> str:
         """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""
         if not isinstance(queue, cl.CommandQueue):
             return f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}"
-        if self._line.context in (0, handle_of(queue)):
+        if context in (0, handle_of(queue)):
             return ""
         return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
 
@@ -408,25 +451,8 @@ class Kernel:
         """Write the arguments of a call by name, as far as these are known."""
         from kcl.launch import refusals
 
-        names = refusals.given_in_calls(self._arguments) or ["name"]
+        names = refusals.given_in_calls(self._chooser.general().arguments) or ["name"]
         return ", ".join([f"{name}=..." for name in names])
-
-    def _missing(self, names: list[str]) -> Exception:
-        whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
-        names = sorted({whole.get(name, name) for name in names})
-        return frontends.of(self._line.generate.front_end).missing(self.name, names)
-
-
-def of_call(call: RecipeCall, sizes: Any = None) -> Kernel:
-    """Return the kernel of a recipe with its parameters; that of a pure recipe does not run on a hit.
-
-    A call of it may name each of these sizes.
-    """
-    if call.declared.pure:
-        from kcl.frontends.pure import PureResult
-
-        return Kernel(PureResult(call), call.arguments, call.function, sizes=sizes)
-    return Kernel(RecipeResult(call), call.arguments, call.function, sizes=sizes)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
@@ -443,64 +469,35 @@ def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
     return recipe(**parameters)
 
 
-def line_of(kernel: Kernel) -> Line:
-    """Return the line of a kernel; its `generate` has the key, and `open` is None before the recipe has run."""
-    return kernel._line
+def of_recipe(call: RecipeCall) -> Kernel:
+    """Return the kernel of a recipe with its parameters, with one line."""
+    return Kernel(of_call(call))
 
 
-def may_have_launched(kernel: Kernel, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
-    """Return True if a call that raised may have launched some of several kernels."""
-    line = kernel._line
-    several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
-    return (
-        several
-        and line.known(queue, unpack(line.packed, arguments) if line.packed else arguments)
-        is not None
-    )
+def chooser_of(kernel: Kernel) -> Chooser:
+    """Return the chooser of a kernel; of a kernel with one line it has that."""
+    return kernel._chooser
 
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    return kernel._lead().described()
+    chooser = kernel._chooser
+    return Lead(chooser.name, chooser.parameters, running.shown).described()
 
 
 def prepare_only(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
-    with kernel._lead() as lead:
-        ready = kernel._asked(holder, arguments, lead)
-        kernel._line.bound(holder, ready, lead).program.note_prepared()
-
-
-def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
-    """Generate the code of a kernel for these arguments; nothing is looked up, and nothing is stored."""
-    return kernel._line.generate.unstored(CallValues(dict(arguments)))
-
-
-def code_for(
-    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
-) -> tuple[Code, str]:
-    """Return the code of a kernel and the digest of its headers; a launch with these arguments looks up no more."""
-    with kernel._lead() as lead:
-        ready = kernel._line.code(holder, CallValues(dict(arguments), launch=True), lead)
-    return ready.code, ready.headers.partition(" ")[0]
-
-
-def code_seen(
-    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
-) -> tuple[Code, str]:
-    """Return what `code_for` returns; counts no look-up, and stores nothing."""
-    look = find(kernel._line.generate, CallValues(dict(arguments)))
-    code = look.value.code if look.outcome == "hit" else generated(kernel, arguments)
-    return code, bindings_of(holder).build.headers_digest(code.text)
+    kernel._prepared(holder, arguments).program.note_prepared()
 
 
 def is_stored_for(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> bool:
     """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
-    look = find(kernel._line.generate, CallValues(arguments))
+    line, _why = kernel._chooser.asked(holder, arguments)
+    look = find(line.generate, CallValues(arguments))
     if look.outcome != "hit":
         return False
     slots = bindings_of(holder).build.slots(look.value.code.text)
@@ -509,4 +506,4 @@ def is_stored_for(
 
 def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    return Kernel(result, {}, context=handle_of(holder))
+    return Kernel(Line(result, context=handle_of(holder)))

@@ -1,6 +1,6 @@
-"""The line of one Kernel: a call's arguments become code, then a program, then a launcher, and each is made once.
+"""A line: a call's arguments become code, then a program, then a launcher, and each is made once.
 
-    with Lead(kernel) as lead:                      # this thread, and the threads that wait for its results
+    with line.lead() as lead:                       # this thread, and the threads that wait for its results
         ready = line.code(queue, call, lead)        # stage 1: the generator layer
         launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
@@ -16,21 +16,29 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyopencl as cl
 
 from kcl import drivers, frontends
 from kcl.base import process
+from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.code import LaunchableCode, show
+from kcl.code import Argument, LaunchableCode, show
+from kcl.frontends import RecipeResult
+from kcl.generate import running
 from kcl.generate.stage import CallValues, Generate
 from kcl.launch import Launcher
 from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
 if TYPE_CHECKING:
-    from kcl.cache.lead import Lead
+    from kcl.generate.declarations import RecipeCall
     from kcl.generate.protocol import Result
+
+T = TypeVar("T")
+Launch = Callable[..., cl.Event]
+# Errors of sizes of a call that cannot be known, and of a queue without bindings.
+UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 
 # The attribute of the user's queue or context that holds its bindings.
 _ATTRIBUTE = "_kcl_bindings"
@@ -81,41 +89,54 @@ _state = process.own(AllBindings)
 
 
 class Line:
-    """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
+    """The line of one result, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
-    `sole` is the digest of the code that a call tries first: a played call looks at dtypes itself. `packed` are the
-    arguments that a call gives as one object. `context` is the handle of the context of an executor, 0 for a Kernel
-    that serves any context. The digests of an executor's code end with it, so no launcher that another Kernel bound
-    serves the executor. A queue or context that has launchers keeps its handle from being used again. A line shares no
-    program whose variables outlive a launch.
+    `function` and `parameters` are those of the recipe, if it has one. `sole` is the digest of the code that a call tries
+    first: a played call looks at dtypes itself. `packed` are the arguments that a call gives as one object. `context` is
+    the handle of the context of an executor, 0 for a Kernel that serves any context. The digests of an executor's code
+    end with it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers keeps
+    its handle from being used again. A line shares no program whose variables outlive a launch.
     """
 
     __slots__ = (
         "__weakref__",
         "_all",
         "_epoch",
-        "_function",
         "_lock",
         "_own",
         "_token",
         "context",
+        "function",
         "generate",
+        "name",
         "open",
         "packed",
+        "parameters",
         "ready",
+        "sizes",
         "sole",
     )
+    has_variants = False
+    space = None
 
     def __init__(
-        self, result: Result, function: Callable[..., object] | None, context: int = 0
+        self,
+        result: Result,
+        parameters: Mapping[str, Any] = {},
+        function: Callable[..., object] | None = None,
+        context: int = 0,
+        sizes: Any = None,
     ) -> None:
+        self.name = result.name
+        self.sizes = sizes
+        self.parameters = parameters
+        self.function = function
         self.context = context
         self.generate = Generate(result)
         self.open: tuple[str, ...] | None = None
         self.sole = ""
         self.packed: dict[str, list[tuple[Any, str]]] = {}
         self.ready: dict[tuple[Any, ...], LaunchableCode] = {}
-        self._function = function
         self._epoch: object = None
         self._all = _state()
         self._own: set[BuiltProgram] = set()
@@ -125,6 +146,40 @@ class Line:
     def __del__(self) -> None:
         # One step, and no lock: this comes at any point of any thread.
         self._all.has_unused = True
+
+    # A line is the chooser of a Kernel that has one: see `kcl.choices`.
+
+    @property
+    def state(self) -> str:
+        """The number of variants by dtypes, in words."""
+        return f"{len(self.ready)} variant(s) generated" if self.ready else "nothing generated yet"
+
+    def general(self) -> Line:
+        """Return the line itself."""
+        return self
+
+    def use(self, _queue: Any, _arguments: Any, launch: Callable[[Line], T]) -> T:
+        """Launch."""
+        return launch(self)
+
+    def bind(self, _queue: Any, _arguments: Any, bind: Callable[[Line], Launch]) -> Launch:
+        """Bind."""
+        return bind(self)
+
+    def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], str]]:
+        """Return the line itself, of which there is nothing to say."""
+        return self, str
+
+    def lead(self) -> Lead:
+        """Return the lead of one launch."""
+        return Lead(self.name, self.parameters, running.shown)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the code; none while they are unknown."""
+        for ready in self.ready.values():
+            return ready.code.invoker.arguments
+        return self.generate.arguments
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
@@ -153,7 +208,7 @@ class Line:
         except Exception as error:
             from kcl.launch import refusals
 
-            refusals.noted(error, lead.described(), self._function)
+            refusals.noted(error, lead.described(), self.function)
             raise
         self._keep(ready)
         return ready
@@ -223,6 +278,16 @@ class Line:
         with self._lock:
             self._epoch, self.open, self.sole = _state().epoch, None, ""
             self.ready.clear()
+
+
+def of_call(call: RecipeCall, sizes: Any = None) -> Line:
+    """Return the line of a recipe with its parameters; a pure recipe does not run on a hit."""
+    result: Result = RecipeResult(call)
+    if call.declared.pure:
+        from kcl.frontends.pure import PureResult
+
+        result = PureResult(call)
+    return Line(result, call.arguments, call.function, sizes=sizes)
 
 
 def _release_unused() -> None:

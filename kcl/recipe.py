@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
 from kcl import frontends
 from kcl.base import events
@@ -17,14 +17,12 @@ from kcl.generate.declarations import Declarations, RecipeCall, below, declare
 from kcl.programs import note_outside
 
 if TYPE_CHECKING:
+    from kcl.choices.sizes import Sizes
     from kcl.handle import Kernel
-    from kcl.sized import Sizes
     from kcl.tuning.space import Space
-    from kcl.tuning.tuned import TunedKernel
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
-K = TypeVar("K")
 
 _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
@@ -32,7 +30,7 @@ _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionT
 note_outside()
 
 
-class Recipe(Generic[P, K]):
+class Recipe(Generic[P]):
     """A function that builds a kernel; called with its compile-time parameters it gives a Kernel.
 
     Name, docstring, signature and `__wrapped__` are those of the function.
@@ -70,9 +68,11 @@ class Recipe(Generic[P, K]):
         self.sizes = _sizes_of(function, declared, sizes, space) if sizes is not None else None
         self.space: Space | None = None
         if space is not None:
-            from kcl.tuning.space import declared as among
-
-            self.space = among(space, function, self.sizes.texts if self.sizes else ())
+            if not hasattr(space, "declared"):
+                raise TypeError(
+                    f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {space!r}"
+                )
+            self.space = space.declared(function, self.sizes.texts if self.sizes else ())
         functools.update_wrapper(self, function)
         self._begin()
 
@@ -88,7 +88,7 @@ class Recipe(Generic[P, K]):
         for function in (self.function, below(self.function)):
             frontends.recipe_in(function.__globals__, is_recorded=not self.declared.pure)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> K:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
 
         Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
@@ -97,35 +97,35 @@ class Recipe(Generic[P, K]):
         # This imports pyopencl, which a recipe that is only declared does not need.
         from kcl import handle
 
-        if self.sizes:
-            from kcl import sized
-
-            arguments = sized.bind(self.function, self.sizes, args, kwargs)
-        else:
+        if self.sizes is None:
             arguments = _bind(self.function, args, kwargs)
+        else:
+            arguments = self.sizes.bound(self.function, args, kwargs)
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
         if self.space is not None:
-            from kcl.tuning import tuned
+            from kcl.tuning.chooser import chooser_of
 
             names = [
                 name for name in inspect.signature(self.function).parameters if name in arguments
             ]
             by_hand = {*names[: len(args)], *map(str, kwargs)}
-            return tuned.handle_of(call, self.space, self.sizes, by_hand)  # type: ignore[no-any-return]
-        if self.sizes:
-            return sized.SizedKernel(call, self.sizes, handle)  # type: ignore[return-value]  # it is called as a Kernel is
-        return handle.of_call(call)  # type: ignore[return-value]
+            return handle.Kernel(chooser_of(call, self.space, self.sizes, by_hand))
+        if self.sizes is not None:
+            from kcl.choices.sizes.chooser import BySizes
+
+            return handle.Kernel(BySizes(call, self.sizes))
+        return handle.of_recipe(call)
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Recipe[P, K]: ...
+    def __get__(self, instance: None, owner: type) -> Recipe[P]: ...
 
     @overload
     def __get__(
-        self: Recipe[Concatenate[Any, Q], K], instance: object, owner: Any = None
-    ) -> Callable[Q, K]: ...
+        self: Recipe[Concatenate[Any, Q]], instance: object, owner: Any = None
+    ) -> Callable[Q, Kernel]: ...
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
@@ -148,7 +148,7 @@ class Recipe(Generic[P, K]):
 
 
 @overload
-def kernel(function: Callable[P, object], /) -> Recipe[P, Kernel]: ...
+def kernel(function: Callable[P, object], /) -> Recipe[P]: ...
 
 
 @overload
@@ -158,19 +158,8 @@ def kernel(
     version: str | None = None,
     pure: bool = False,
     sizes: Any = None,
-    space: None = None,
-) -> Callable[[Callable[P, object]], Recipe[P, Kernel]]: ...
-
-
-@overload
-def kernel(
-    *,
-    depends: Iterable[object] = (),
-    version: str | None = None,
-    pure: bool = False,
-    sizes: Any = None,
-    space: Space,
-) -> Callable[[Callable[P, object]], Recipe[P, TunedKernel]]: ...
+    space: Space | None = None,
+) -> Callable[[Callable[P, object]], Recipe[P]]: ...
 
 
 def kernel(
@@ -214,7 +203,7 @@ def kernel(
             "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
         )
 
-    def decorate(function: Callable[P, object]) -> Recipe[P, Any]:
+    def decorate(function: Callable[P, object]) -> Recipe[P]:
         return Recipe(function, declared, sizes, space)
 
     return decorate(function) if function else decorate
@@ -222,10 +211,10 @@ def kernel(
 
 def _sizes_of(function: FunctionType, declared: Declarations, sizes: Any, space: Any) -> Sizes:
     """Return the sizes of a recipe; with a space they need not be parameters."""
-    from kcl import sized
+    from kcl.choices.sizes import declared as checked
 
     parameters = tuple(inspect.signature(function).parameters)
-    result = sized.declared(sizes, parameters, others=space is not None)
+    result = checked(sizes, parameters, others=space is not None)
     if declared.pure and not set(parameters).isdisjoint(result.texts):
         raise TypeError(
             "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"

@@ -16,7 +16,7 @@ from kcl.integrations import runner
 from kcl.tuning import views
 
 if TYPE_CHECKING:
-    from kcl.tuning.tuned import TunedKernel
+    from kcl.tuning.chooser import ByTable
 
 
 @click.command(
@@ -70,14 +70,14 @@ def tune(
         raise click.UsageError(
             f"{settings.batch()} is set, and every rank would tune: run one process, or say --anyway"
         )
-    from kcl.tuning import tuned
+    from kcl.tuning import chooser
 
     session = Session(**options)
     # What is known is written as the program exits.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # Python's own thresholds, since the program may run long.
     gc.set_threshold(700, 10, 10)
-    tuned.tune_untuned(session.tune)
+    chooser.tune_untuned(session.tune)
     runner.as_main(runner.Target("module" if module else "script", words[0], words[1:]))
     session.end()
 
@@ -103,7 +103,7 @@ class Session:
         self._seen: set[str] = set()
         self._is_tuned = True
 
-    def tune(self, kernel: TunedKernel, queue: Any, arguments: dict[str, Any]) -> None:
+    def tune(self, kernel: ByTable, queue: Any, arguments: dict[str, Any]) -> None:
         """Tune a kernel before a launch; whatever goes wrong, the launch goes on."""
         self._seen.add(kernel.name)
         if self._only and kernel.name not in self._only:
@@ -111,10 +111,10 @@ class Session:
         if self._left <= 0:
             self._complain(f"{kernel.name} is not tuned: no time of --total is left")
             return
-        from kcl.tuning import tuned, tuner
+        from kcl.tuning import chooser, tuner
 
         # A recipe may launch another kernel.
-        tuned.tune_untuned(None)
+        chooser.tune_untuned(None)
         began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
             tuning = tuner.tune(
@@ -129,7 +129,7 @@ class Session:
         finally:
             self._left -= time.monotonic() - began
             # The next launch with other sizes is tuned again.
-            tuned.tune_untuned(self.tune)
+            chooser.tune_untuned(self.tune)
 
     def end(self) -> None:
         """Complain if nothing could be tuned."""

@@ -34,7 +34,7 @@ class RecipeCall(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
-    # The parameters that no one gives: see `kcl.sized`.
+    # The parameters that no one gives: see `kcl.choices.sizes`.
     sizes: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> object:

@@ -35,8 +35,7 @@ from kcl.cache.key import Key, Part
 from kcl.code import Code, dtype_text
 from kcl.drivers.child import MEMORY, OPEN, Answerer, ChildFault, Verdict, answer, limit
 from kcl.errors import UnknownInput
-from kcl.generate.stage import dtypes_of
-from kcl.handle import generated, line_of
+from kcl.generate.stage import CallValues, dtypes_of
 from kcl.line import bindings_of
 from kcl.tuning import inputs
 from kcl.tuning.child import ArrayFile, CallForm, Question, Tolerance
@@ -45,8 +44,8 @@ from kcl.tuning.results import Arrays
 from kcl.tuning.space import Choice, Skip, said
 from kcl.tuning.table import code_digest
 
-# `kcl.tuning.tuned` has the class, and imports the tuner, which imports this module.
-TunedKernel = Any
+# `kcl.tuning.chooser` has the class, and imports the tuner, which imports this module.
+ByTable = Any
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate
 # A generation may take this many times what that of the default took.
@@ -185,22 +184,22 @@ class CandidateFiles:
     """
 
     def __init__(
-        self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
+        self, chooser: ByTable, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
-        self.kernel, self.queue, self.folder = kernel, queue, folder
+        self.chooser, self.queue, self.folder = chooser, queue, folder
         self.limit: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
         self._generator: Generator | None = None
         self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
         whole = self._call(_Call({}, {}, {}, {}), arguments)
-        cases = enumerate(kernel.space.comparison.cases)
+        cases = enumerate(chooser.space.comparison.cases)
         self._wholes = {
             "": whole,
             **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
         }
-        self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(kernel, whole))}
-        self.default = self.candidate(kernel.default_at(self.sizes))
+        self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(chooser, whole))}
+        self.default = self.candidate(chooser.default_at(self.sizes))
         trial = self.default.trial
         if not trial.verdict.outcome:
             code = trial.codes[""]
@@ -237,7 +236,7 @@ class CandidateFiles:
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
             forms[form] = CallForm(files, call.values, call.drawn)
-        compared = self.kernel.space.comparison
+        compared = self.chooser.space.comparison
         tolerance = compared.tolerance if tolerance is None else tolerance
         return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
 
@@ -294,7 +293,7 @@ class CandidateFiles:
             if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
-        return _Call(arrays, values, self.kernel.sizes_of({**values, **arrays}), {})
+        return _Call(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
@@ -305,8 +304,8 @@ class CandidateFiles:
         """The digest of what is known of a choice without code: the recipe's file and the code of the default."""
         with suppress(OSError, TypeError):
             # The whole file counts, and not the function alone.
-            text = "".join(inspect.findsource(self.kernel.function)[0])
-            content = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
+            text = "".join(inspect.findsource(self.chooser.function)[0])
+            content = repr([text, self.chooser.given, *sorted(self._trials[0].digests.items())])
             return Key([Part("unmade", content)]).digest[:32]
         return ""
 
@@ -327,13 +326,13 @@ class CandidateFiles:
 
     def made(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
-        trial, whole = Trial(), {**self.kernel.given, **choice}
+        trial, whole = Trial(), {**self.chooser.given, **choice}
         calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for form, call in calls.items():
-                    if not form or not self.kernel.space.refusal(whole, call.sizes):
+                    if not form or not self.chooser.space.refusal(whole, call.sizes):
                         trial.codes[form] = self._generated(trial.needed, choice, call)
         except Skip as error:
             return Trial(Verdict("skipped", str(error)))
@@ -346,9 +345,10 @@ class CandidateFiles:
 
     def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""
-        kernel, values = self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
-        code = generated(kernel, values)
-        base, dtypes = line_of(kernel).generate.base, dtypes_of(values)
+        generate = self.chooser.line_at(choice, call.sizes).generate
+        values = {**call.values, **call.arrays}
+        code: Code = generate.unstored(CallValues(values))
+        base, dtypes = generate.base, dtypes_of(values)
         for name in base.needed if base is not None else ():
             needed[name] = dtype_text(dtypes[name]) if name in dtypes else ""
         return code
@@ -365,12 +365,12 @@ def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]
     return host
 
 
-def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
+def _cuts(chooser: ByTable, whole: _Call) -> Iterator[tuple[str, _Call]]:
     """Yield for each size the call in which it is less by one.
 
     An axis is cut if its extent is that of an axis in the text of the size, or the size itself; and so is a number.
     """
-    for name, text in kernel.size_texts.items():
+    for name, text in chooser.sizes.texts.items():
         axes = re.findall(r"(\w+)\.shape\[(-?\d+)\]", text)
         # An axis with one element or none cannot be cut.
         extents = {
@@ -385,7 +385,7 @@ def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
             key: type(value)(value - 1) if type(value) is not bool and value in extents else value
             for key, value in whole.values.items()
         }
-        sizes = kernel.sizes_of({**values, **arrays})
+        sizes = chooser.sizes_of({**values, **arrays})
         # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
             yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes, {})

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import math
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kcl.errors import RecipeError, meant
@@ -91,6 +91,31 @@ class Space:
         """
         earlier = [function for function, _names in self.predicates]
         return Space(self.lists, (*earlier, predicate), self.comparison)
+
+    def declared(self, function: Callable[..., Any], sizes: Collection[str]) -> Space:
+        """Return the space of a recipe; raises TypeError where it cannot be meant."""
+        parameters, name = inspect.signature(function).parameters, function.__name__
+        for parameter in self.lists:
+            if parameter not in parameters or parameter in sizes:
+                what = "is a size, not a choice," if parameter in sizes else "is no parameter"
+                takes = ", ".join(parameters) or "none"
+                raise TypeError(
+                    f"kcl.space({parameter}=...): {parameter!r} {what} of {name!r}; it has {takes}"
+                )
+            if not is_scalar(parameters[parameter].default):
+                raise TypeError(
+                    f"kcl.space({parameter}=...): give {parameter!r} of {name!r} a default, which untuned sizes take: "
+                    "a number, a text, True, False or None"
+                )
+        usable = [*self.lists, *sizes]
+        for number, (_predicate, names) in enumerate(self.predicates, 1):
+            unknown = next((used for used in names if used not in usable), None)
+            if unknown is not None:
+                raise TypeError(
+                    f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
+                    f"parameters of the space and sizes: {', '.join(usable)}"
+                )
+        return self
 
     def choices(
         self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
@@ -185,35 +210,6 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
                 f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {wanted!r}"
             )
     return Space(lists, (), comparison)
-
-
-def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:
-    """Return the space that a decorator declares; raises TypeError where it cannot be meant."""
-    if not isinstance(given, Space):
-        raise TypeError(
-            f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}"
-        )
-    parameters, name, sizes = inspect.signature(function).parameters, function.__name__, list(sizes)
-    for parameter in given.lists:
-        if parameter not in parameters or parameter in sizes:
-            what = "is a size, not a choice," if parameter in sizes else "is no parameter"
-            raise TypeError(
-                f"kcl.space({parameter}=...): {parameter!r} {what} of {name!r}; it has {', '.join(parameters) or 'none'}"
-            )
-        if not is_scalar(parameters[parameter].default):
-            raise TypeError(
-                f"kcl.space({parameter}=...): give {parameter!r} of {name!r} a default, which untuned sizes take: "
-                "a number, a text, True, False or None"
-            )
-    usable = [*given.lists, *sizes]
-    for number, (_predicate, names) in enumerate(given.predicates, 1):
-        unknown = next((used for used in names if used not in usable), None)
-        if unknown is not None:
-            raise TypeError(
-                f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
-                f"parameters of the space and sizes: {', '.join(usable)}"
-            )
-    return given
 
 
 def said(values: Mapping[str, Any]) -> str:

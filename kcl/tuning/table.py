@@ -199,13 +199,13 @@ class ChoiceTable:
 
 
 class Decision(NamedTuple):
-    """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
+    """The line for some sizes, with its choice, and the row that led to it: None for the defaults.
 
     `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `error` is
     what kept the code of the choice from being compared.
     """
 
-    kernel: Any
+    line: Any
     choice: dict[str, Any]
     sizes: dict[str, int]
     row: Row | None

@@ -30,9 +30,9 @@ from kcl.tuning.bench import Bench
 from kcl.tuning.candidates import (
     LIMIT_SECONDS,
     UNMADE,
+    ByTable,
     CandidateFiles,
     Trial,
-    TunedKernel,
     TuningCandidate,
 )
 from kcl.tuning.child import Question, Tolerance
@@ -93,7 +93,7 @@ class Tuning(NamedTuple):
 
 
 def tune(
-    kernel: TunedKernel,
+    chooser: ByTable,
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
     level: int = 1,
@@ -113,8 +113,8 @@ def tune(
     if settings.batch() and not anyway:
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
         raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
-    sizes, table = kernel.sizes_of(arguments), kernel.table(queue)
-    result, device = Tuning(kernel.name, sizes), devices.places_of(cl.Context([queue.device]))
+    sizes, table = chooser.sizes_of(arguments), chooser.table(queue)
+    result, device = Tuning(chooser.name, sizes), devices.places_of(cl.Context([queue.device]))
     if table is None:
         return result._replace(
             why="nothing can be stored: KCL_NO_CACHE has it off, or the recipe has no key"
@@ -125,7 +125,7 @@ def tune(
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
         began = time.monotonic()
-        files = CandidateFiles(kernel, queue, arguments, folder)
+        files = CandidateFiles(chooser, queue, arguments, folder)
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
@@ -152,10 +152,10 @@ class _Tuner:
         search: Any,
         tolerance: Tolerance,
     ) -> None:
-        self.files, self.table, self.level, self.kernel = files, table, level, files.kernel
+        self.files, self.table, self.level, self.chooser = files, table, level, files.chooser
         self.default = files.default
         of_level = searches.of_level(
-            level, self.kernel.space, self.kernel.given, files.sizes, self.default.choice
+            level, self.chooser.space, self.chooser.given, files.sizes, self.default.choice
         )
         self.search, self.count = of_level[0] if search is None else search, of_level[1]
         self.known: dict[str, Row] = {}
@@ -163,11 +163,11 @@ class _Tuner:
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
         self._size = 0  # bytes of the arrays
-        terms = _terms(self.kernel.space, tolerance)
+        terms = _terms(self.chooser.space, tolerance)
         sizes = tuple(files.sizes.values())
         self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
         self._case = self._case._replace(
-            dtypes=self.default.trial.needed, variant=self.kernel.variant
+            dtypes=self.default.trial.needed, variant=self.chooser.variant
         )
 
     def stored(self) -> Row | None:
@@ -212,7 +212,7 @@ class _Tuner:
                     self.default.trial,
                     self.files.folder,
                     began + seconds,
-                    self.kernel.space.comparison.compare,
+                    self.chooser.space.comparison.compare,
                 ) as bench,
                 self._noting(seconds),
             ):
@@ -265,7 +265,7 @@ class _Tuner:
                 self._note()
                 raced = sum(candidate.trial.standing is not None for candidate in self.tried)
                 line.say(
-                    f"tuning {self.kernel.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
+                    f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
                     f"{time.monotonic() - began:.0f} of {seconds:.0f} s"
                 )
 
@@ -317,7 +317,7 @@ class _Tuner:
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
-        refusal, verdict = self.kernel.refusal(choice, self.files.sizes), OPEN
+        refusal, verdict = self.chooser.refusal(choice, self.files.sizes), OPEN
         fact = self._standing_fact(choice)
         if refusal:
             verdict = Verdict("not valid", refusal)
@@ -396,8 +396,8 @@ class _Tuner:
             row = self._row(TuningCandidate(choices[best], best))._replace(best=served)
         row = row._replace(unfinished=is_unfinished)
         self.table.put(row)
-        # The kernel reads the table again at its next call.
-        self.kernel.forget()
+        # The chooser reads the table again at the next call.
+        self.chooser.forget()
         return row
 
     def _row(self, candidate: TuningCandidate) -> Row:
@@ -405,7 +405,7 @@ class _Tuner:
         default, digests = self.default, set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in default.trial.codes.items():
-            digests.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
+            digests.add(self.chooser.asked_at(self.files.sizes_at(form), default.choice))
             includes |= header_files(code.text.source, build.options(code.text.options))
         return self._fact(candidate)._replace(
             of=self.count,
@@ -446,7 +446,7 @@ class _Tuner:
     def _place(self, candidate: TuningCandidate) -> list[int]:
         """Return the place of a choice in the order of declaration."""
         return [
-            self.kernel.space.lists[name].index(value) for name, value in candidate.choice.items()
+            self.chooser.space.lists[name].index(value) for name, value in candidate.choice.items()
         ]
 
 

@@ -23,9 +23,8 @@ from kcl.cache import layers, progress
 from kcl.cache.faults import warn_once
 from kcl.drivers import devices
 from kcl.errors import PrepareError
-from kcl.handle import Kernel, described, is_stored_for, prepare_only
+from kcl.handle import Kernel, chooser_of, described, is_stored_for, prepare_only
 from kcl.inspect import flush
-from kcl.sized import SizedKernel
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -113,10 +112,9 @@ def prepare(
 def _item(item: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
     kernel, values = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
     if isinstance(kernel, Kernel) and isinstance(values, Mapping):
-        return PreparationItem(kernel, dict(values))
-    if isinstance(kernel, SizedKernel) and isinstance(values, Mapping):
-        variant = kernel.asked(context, values)
-        return PreparationItem(variant, dict(values), is_variant=kernel.has_variants)
+        chooser = chooser_of(kernel)
+        line, _why = chooser.asked(context, values)
+        return PreparationItem(Kernel(line), dict(values), is_variant=chooser.has_variants)
     cure = f"; call it: {item.__name__}()" if callable(item) and hasattr(item, "__name__") else ""
     raise TypeError(
         f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {item!r}{cure}"

@@ -27,7 +27,7 @@ ROOMS = {
     "drivers": 15169,
     "bundle": 5029,
     "remote": 11475,
-    "sized": 3046,
+    "choices": 3046,
     "tuning": 25838,
     "inspect": 23084,
     "workers": 1530,

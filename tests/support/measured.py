@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcl import handle
 from kcl.code import dtype_text
-from kcl.generate.stage import dtypes_of
+from kcl.generate.stage import CallValues, dtypes_of
 from kcl.line import bindings_of
 from kcl.tuning import table as tables
 from kcl.tuning.space import said
@@ -13,23 +13,25 @@ from kcl.tuning.table import RankedChoice
 
 def measured(kernel, queue, row, arguments):
     """Return a row whose choices have the code that they have now, for arguments of these dtypes."""
-    sizes, build = dict(zip(kernel.size_texts, row.sizes, strict=True)), bindings_of(queue).build
+    chooser, build = handle.chooser_of(kernel), bindings_of(queue).build
+    sizes = dict(zip(chooser.sizes.texts, row.sizes, strict=True))
     served, best = row.best or (RankedChoice(row.choice, row.ratio, row.noise, ()),), []
-    if said(row.choice) == said(kernel.default_at(sizes)):
+    if said(row.choice) == said(chooser.default_at(sizes)):
         served = ()
     for one in served:
         codes = one.codes
         if not codes:
             try:
-                code = handle.generated(kernel.kernel_at(one.choice, sizes), arguments)
+                generate = chooser.line_at(one.choice, sizes).generate
+                code = generate.unstored(CallValues(arguments))
                 codes = (tables.code_digest(build, code, build.headers_digest(code.text)),)
             except Exception:
                 codes = ("-",)  # it fails before it can be compared
         best.append(one._replace(codes=codes))
-    asked = kernel.asked_at(sizes, kernel.default_at(sizes))
+    asked = chooser.asked_at(sizes, chooser.default_at(sizes))
     return row._replace(
         best=tuple(best),
-        variant=kernel.variant,
+        variant=chooser.variant,
         codes=(asked,) if asked else (),
         dtypes={name: dtype_text(one) for name, one in dtypes_of(arguments).items()},
     )
@@ -37,8 +39,9 @@ def measured(kernel, queue, row, arguments):
 
 def put(kernel, queue, *rows, **arguments):
     """Store rows for a kernel, and have its next call decide by them."""
-    table = kernel.table(queue)
+    chooser = handle.chooser_of(kernel)
+    table = chooser.table(queue)
     for one in rows:
         table.put(measured(kernel, queue, one, arguments))
-    kernel.forget()
+    chooser.forget()
     return table

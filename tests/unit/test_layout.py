@@ -44,10 +44,10 @@ ROOMS = [
     "frontends",
     "bundle",
     "remote",
-    "sized",
     "line",
-    "handle",
+    "choices",
     "tuning",
+    "handle",
     "integrations",
     "loopy",
     "recipe",
@@ -182,7 +182,7 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {
-        *(("recipe", "handle"), ("sized.size", "frontends.loopy.face")),
+        *(("recipe", "handle"), ("choices.sizes.size", "frontends.loopy.face")),
         ("frontends", "base.spans"),
         *(
             ("frontends.loopy.imports", of)

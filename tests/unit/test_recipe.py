@@ -37,7 +37,7 @@ def filling(values):
 
 def parameters(kernel):
     """Return the parameters of a Kernel."""
-    return kernel._parameters
+    return kernel._chooser.parameters
 
 
 def filled(queue, kernel):

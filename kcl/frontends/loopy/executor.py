@@ -62,7 +62,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         return _kernel(unit, context, entrypoint)
     # No thread locks the record here, since loopy's lock comes before that. Two threads may make the same kernel.
     kernel = record.kernels.get(chosen)
-    if kernel is None or not ports.at("kernels").line_of(kernel).serves(context):
+    if kernel is None or not ports.at("kernels").chooser_of(kernel).serves(context):
         kernel = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return kernel
 

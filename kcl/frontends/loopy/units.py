@@ -141,7 +141,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
             # Each executor generates, as loopy does, without loopy's own caches.
             return ports.at("kernels").kernel_of(made, holder)
         kernel = kernels.get(entrypoint)
-        line = kernel and ports.at("kernels").line_of(kernel)
+        line = kernel and ports.at("kernels").chooser_of(kernel)
         if (
             not line
             or not line.serves(holder)

@@ -14,6 +14,7 @@ import kcl
 from kcl.base import settings
 from kcl.drivers import devices
 from kcl.drivers.child import Verdict
+from kcl.handle import chooser_of
 from kcl.tuning import bench as benches
 from kcl.tuning import candidates, inputs, race
 from kcl.tuning.bench import Bench, Child, ChildFault
@@ -49,7 +50,9 @@ def workshop(queue, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     given = {"x": np.arange(1, 65, dtype=np.float32)}
     with candidates.folder() as folder:
-        with contextlib.closing(CandidateFiles(doubling(), queue, given, folder)) as made:
+        with contextlib.closing(
+            CandidateFiles(chooser_of(doubling()), queue, given, folder)
+        ) as made:
             yield made
 
 
@@ -182,7 +185,7 @@ class TestBench:
             return doubling.function(text, local)
 
         workshop = CandidateFiles(
-            whole(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path)
+            chooser_of(whole()), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path)
         )
         default, question = (
             workshop.default.trial,
@@ -242,7 +245,9 @@ class TestCompare:
         """The files of a reduction, whose tuning has one child at a time."""
         monkeypatch.setattr(settings, "processors", lambda: 1)
         given = {"x": np.ones(100, np.float32)}
-        with contextlib.closing(CandidateFiles(partial(), queue, given, str(tmp_path))) as made:
+        with contextlib.closing(
+            CandidateFiles(chooser_of(partial()), queue, given, str(tmp_path))
+        ) as made:
             yield made
 
     def verdicts(self, files, compare, *choices):
@@ -297,7 +302,7 @@ class TestLeft:
             return doubling.function(text)
 
         given = {"x": np.arange(1, 65, dtype=np.float32)}
-        files = CandidateFiles(ending(), queue, given, str(tmp_path))
+        files = CandidateFiles(chooser_of(ending()), queue, given, str(tmp_path))
         found = trial(files, "if (x[i] < 1) { z[i] = 0; return; }")
         files.close()
         asked = files.question(devices.places_of(queue.context), None, 60.0)

@@ -14,6 +14,7 @@ import pytest
 
 import kcl
 from kcl.drivers.child import Verdict
+from kcl.handle import chooser_of
 from kcl.tuning import candidates, inputs
 from kcl.tuning.candidates import CandidateFiles
 
@@ -43,7 +44,7 @@ def given():
 
 
 def workshop(queue, given, folder):
-    return CandidateFiles(stencil(), queue, given, str(folder))
+    return CandidateFiles(chooser_of(stencil()), queue, given, str(folder))
 
 
 def question(queue, given, folder):
@@ -159,7 +160,9 @@ class TestGenerator:
         """The files of a tuning whose candidates are generated in a child."""
         if platform_name != "pocl":
             pytest.skip("the recipes run in this process")
-        with contextlib.closing(CandidateFiles(generating(), queue, {}, str(tmp_path))) as made:
+        with contextlib.closing(
+            CandidateFiles(chooser_of(generating()), queue, {}, str(tmp_path))
+        ) as made:
             yield made
 
     @pytest.mark.parametrize(
@@ -181,7 +184,7 @@ class TestGenerator:
 
     def test_no_child_stays(self, queue, tmp_path):
         """The child ends with the tuning."""
-        made = CandidateFiles(generating(), queue, {}, str(tmp_path))
+        made = CandidateFiles(chooser_of(generating()), queue, {}, str(tmp_path))
         made.candidate({"kind": "closure"})
         process = made._generator and made._generator.process.pid
         assert not process or os.path.exists(f"/proc/{process}")
@@ -194,7 +197,9 @@ class TestGenerator:
         config = multiprocessing.current_process()._config
         config["daemon"] = True
         try:
-            with contextlib.closing(CandidateFiles(generating(), queue, {}, str(tmp_path))) as made:
+            with contextlib.closing(
+                CandidateFiles(chooser_of(generating()), queue, {}, str(tmp_path))
+            ) as made:
                 assert made.candidate({"kind": "closure"}).verdict.outcome == ""
                 assert made._generator is None
         finally:
@@ -225,7 +230,7 @@ class TestCases:
         """Each case is a form: the call with other arguments, and with its own sizes."""
 
         given = {"place": np.zeros(8, int), "x": np.arange(8.0)}
-        made = CandidateFiles(gathering(), queue, given, str(tmp_path))
+        made = CandidateFiles(chooser_of(gathering()), queue, given, str(tmp_path))
         made.close()
         form = made.question(((0, 0, "device"),), None, 30.0).forms["cases[0]"]
         assert np.array_equal(np.load(form.arrays["place"].path), [2, 0, 1])
@@ -235,7 +240,7 @@ class TestCases:
     def test_notes(self, queue, tmp_path):
         """Forms without a comparison are told, and integers that are all equal."""
         given = {"place": np.zeros(8, int), "x": np.arange(8.0)}
-        made = CandidateFiles(gathering(), queue, given, str(tmp_path))
+        made = CandidateFiles(chooser_of(gathering()), queue, given, str(tmp_path))
         made.close()
         left = {
             inputs.SIGNED: Verdict("hangs", "no result in 2 s"),

@@ -10,6 +10,7 @@ import pytest
 
 import kcl
 from kcl.drivers import devices
+from kcl.handle import chooser_of
 from kcl.tuning import child
 from kcl.tuning.candidates import CandidateFiles
 from kcl.tuning.child import Rig
@@ -53,7 +54,9 @@ RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
 @pytest.fixture
 def workshop(queue, tmp_path):
     given = {"x": np.arange(1, 65, dtype=np.float32), "w": np.ones(64, np.float32)}
-    with contextlib.closing(CandidateFiles(accumulating(), queue, given, str(tmp_path))) as made:
+    with contextlib.closing(
+        CandidateFiles(chooser_of(accumulating()), queue, given, str(tmp_path))
+    ) as made:
         yield made
 
 
@@ -108,7 +111,7 @@ class TestMemory:
     def test_order(self, queue, context, tmp_path, monkeypatch):
         """An array in Fortran's order stays one."""
         like = np.asfortranarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
-        made = CandidateFiles(swapping(), queue, {"x": like}, str(tmp_path))
+        made = CandidateFiles(chooser_of(swapping()), queue, {"x": like}, str(tmp_path))
         monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
         rig = Rig(made.question(devices.places_of(context), None, 30.0))
         assert rig.begin("", made.default.trial.codes[""])[0].outcome == "ok"

@@ -9,6 +9,7 @@ import pytest
 import kcl
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.drivers import devices
+from kcl.handle import chooser_of
 from kcl.tuning import inputs
 from kcl.tuning.candidates import CandidateFiles
 from kcl.tuning.child import Rig
@@ -141,7 +142,7 @@ def call(dtype, data, n=1000):
 def rig_of(kernel, queue, given, folder, monkeypatch):
     """Return the files of a kernel, and a rig that has begun all forms."""
     monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
-    files = CandidateFiles(kernel, queue, given, str(folder))
+    files = CandidateFiles(chooser_of(kernel), queue, given, str(folder))
     files.close()
     made = Rig(files.question(devices.places_of(queue.context), None, 60.0))
     for form, one in files.default.trial.codes.items():
@@ -188,7 +189,7 @@ class TestTelling:
     def test_indices(self, queue, tmp_path, monkeypatch):
         """Integers that say where a kernel writes are not drawn: the default then writes other elements."""
         given = {"x": np.ones(64, np.float32), "place": np.zeros(64, np.int32)}
-        files = CandidateFiles(scattering(), queue, given, str(tmp_path))
+        files = CandidateFiles(chooser_of(scattering()), queue, given, str(tmp_path))
         files.close()
         monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
         rig = Rig(files.question(devices.places_of(queue.context), None, 60.0))
@@ -199,7 +200,9 @@ class TestTelling:
 
     def test_outside(self, queue, tmp_path, monkeypatch):
         """A default that computes with what lies behind an array differs at another place."""
-        files = CandidateFiles(curving(), queue, {"x": np.ones(64, np.float32)}, str(tmp_path))
+        files = CandidateFiles(
+            chooser_of(curving()), queue, {"x": np.ones(64, np.float32)}, str(tmp_path)
+        )
         codes = files.candidate({"text": "x[i + 1]"}).trial.codes
         files.close()
         monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)

@@ -14,6 +14,7 @@ import pytest
 
 import kcl
 from kcl.base import settings
+from kcl.handle import chooser_of
 from kcl.tuning import tuner
 from kcl.tuning.table import RankedChoice, Row
 
@@ -159,7 +160,9 @@ class TestOutcomes:
     def test_each_is_named(self, queue, folders, monkeypatch, platform_name):
         """Candidates that fail are named, none wins, nothing of them stays, and the program goes on."""
         monkeypatch.setattr(settings, "processors", lambda: 2)
-        found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
+        found = tuner.tune(
+            chooser_of(doubling()), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG
+        )
         special = ON_NVIDIA if platform_name == "nvidia" else {}
         expected = {
             kind: outcome for kind, (_text, outcome) in KINDS.items() if kind != "endless"
@@ -191,18 +194,22 @@ class TestOutcomes:
     @pytest.mark.slow
     def test_endless(self, queue, folders):
         """A candidate that does not end costs the seconds of one candidate, and nothing of it stays."""
-        found = tuner.tune(hanging(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
+        found = tuner.tune(
+            chooser_of(hanging()), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG
+        )
         assert outcomes(found) == {"right": "ok", "endless": "hangs"}
         assert os.listdir(folders) == []
 
     def test_failures_are_believed(self, queue):
         """A failure of an earlier tuning stands for the same code and tolerance, and is not tried again."""
         kernel, given, choice = doubling(), {"x": vectors()[0]}, {"kind": "no name"}
-        table = kernel.table(queue)
+        table = chooser_of(kernel).table(queue)
 
         def again(**options):
             asked = Given([dict(choice)])
-            return tuner.tune(kernel, queue, given, limit=LIMIT, search=asked, **options, **LONG)
+            return tuner.tune(
+                chooser_of(kernel), queue, given, limit=LIMIT, search=asked, **options, **LONG
+            )
 
         again()
         (fact,) = table.facts().values()
@@ -234,14 +241,14 @@ class TestOutcomes:
     ):
         """A crash is believed for 30 days, and a time-out if it had as much time as there is now."""
         kernel, given = doubling(), {"x": vectors()[0]}
-        table = kernel.table(queue)
-        tuner.tune(kernel, queue, given, search=Given([{"kind": "even"}]), **LONG)
+        table = chooser_of(kernel).table(queue)
+        tuner.tune(chooser_of(kernel), queue, given, search=Given([{"kind": "even"}]), **LONG)
         (fact,) = table.facts().values()
         day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
         table.put_facts([fact._replace(outcome=outcome, detail="before", day=day, limit=seconds)])
         table.put(table.rows[0]._replace(unfinished=True))
         asked = Given([{"kind": "even"}])
-        found = tuner.tune(kernel, queue, given, search=asked, limit=LIMIT, **LONG)
+        found = tuner.tune(chooser_of(kernel), queue, given, search=asked, limit=LIMIT, **LONG)
         assert (found.tried[0].verdict.detail == "before") is is_believed
         (fact,) = table.facts().values()
         assert (fact.day == day) is is_believed  # it is not younger for being believed
@@ -252,13 +259,13 @@ class TestOutcomes:
         if platform_name != "pocl":
             pytest.skip("the recipes run in this process")
         kernel, choice = ending(), {"kind": "abort"}
-        table, given = kernel.table(queue), {"x": vectors()[0]}
-        tuner.tune(kernel, queue, given, search=Given([dict(choice)]), **LONG)
+        table, given = chooser_of(kernel).table(queue), {"x": vectors()[0]}
+        tuner.tune(chooser_of(kernel), queue, given, search=Given([dict(choice)]), **LONG)
         (fact,) = table.facts().values()
         assert (fact.outcome, fact.detail) == ("crashes", "SIGABRT, while generating")
         table.put_facts([fact._replace(detail="before", codes=codes or fact.codes)])
         table.put(table.rows[0]._replace(unfinished=True))
-        found = tuner.tune(kernel, queue, given, search=Given([dict(choice)]), **LONG)
+        found = tuner.tune(chooser_of(kernel), queue, given, search=Given([dict(choice)]), **LONG)
         assert (found.tried[0].verdict.detail == "before") is (codes is None)
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
@@ -273,7 +280,7 @@ class TestOutcomes:
             )
             return knl if order == "i" else lp.prioritize_loops(knl, "j,i,k")
 
-        found = tuner.tune(reversed_(), queue, {}, level=2, **LONG)
+        found = tuner.tune(chooser_of(reversed_()), queue, {}, level=2, **LONG)
         assert set(outcomes(found).values()) <= {"ok", "raises"}
         printed = capfd.readouterr()
         assert (printed.out, printed.err) == ("", "")
@@ -332,7 +339,7 @@ class TestWinner:
         asked = [{"turns": 1, "unused": 1}, {"turns": 3000, "unused": 1}]
         with pytest.raises(KeyboardInterrupt):
             kernel.tune(queue, search=Impatient([*asked]), **given, **LONG)
-        table = kernel.table(queue)
+        table = chooser_of(kernel).table(queue)
         assert table.rows == []
         assert {one.outcome for one in table.facts().values()} == {"ok"}
         slow = next(one for one in table.facts().values() if one.choice["turns"] == 3000)
@@ -362,13 +369,13 @@ class TestWinner:
             return kcl.Source(text, entry="squared", arguments=arguments, global_size=64)
 
         kernel, given = squared(), {"x": np.full(64, 0.5, np.float32)}
-        tuner.tune(kernel, queue, given, level=2, limit=LIMIT, **LONG)
-        table = kernel.table(queue)
+        tuner.tune(chooser_of(kernel), queue, given, level=2, limit=LIMIT, **LONG)
+        table = chooser_of(kernel).table(queue)
         fact = next(one for one in table.facts().values() if one.choice == {"kind": "from one"})
         assert fact.outcome == "wrong result"
         table.put_facts([fact._replace(outcome="ok", ratio=0.01)])
         table.put(table.rows[0]._replace(unfinished=True))
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, **LONG)
+        found = tuner.tune(chooser_of(kernel), queue, given, level=2, limit=LIMIT, **LONG)
         assert found.row.choice == {"kind": "right"}
         assert table.facts()[tuner.fact_name(fact)].outcome == "wrong result"
 
@@ -378,7 +385,7 @@ class TestWinner:
         found = kernel.tune(queue, level=2, seconds=1e-3, x=x)
         assert (found.row, found.tried, found.was_time) == (None, (), False)
         assert "give it more seconds" in str(found)
-        assert kernel.table(queue).rows == []
+        assert chooser_of(kernel).table(queue).rows == []
         assert kernel.tune(queue, level=2, x=x, **LONG).row.tried == 6
 
     @pytest.mark.slow
@@ -405,7 +412,7 @@ class TestWinner:
         """`tuned before` holds for the code that the winner has now."""
         x = vectors()[0]
         first = adding().tune(queue, search=Given([{"turns": 1, "unused": 1}]), x=x, **LONG)
-        table = adding().table(queue)
+        table = chooser_of(adding()).table(queue)
         served = first.row.best[0]
         assert "tuned before" in str(adding().tune(queue, x=x, search=Given([])))
         table.put(first.row._replace(best=(served._replace(codes=("-",)),)))
@@ -456,7 +463,7 @@ class TestDeadline:
         if platform_name != "pocl":
             pytest.skip("the recipes run in this process")
         began = time.monotonic()
-        found = tuner.tune(ending(), queue, {"x": vectors()[0]}, level=2, seconds=5.0)
+        found = tuner.tune(chooser_of(ending()), queue, {"x": vectors()[0]}, level=2, seconds=5.0)
         assert time.monotonic() - began < 3 * 15
         named = {
             "right": "ok",
@@ -475,7 +482,7 @@ class TestDeadline:
     def test_endless_default(self, queue, folders):
         """A default that never ends is named, and ends with the call."""
         began = time.monotonic()
-        found = tuner.tune(never(), queue, {"x": vectors()[0]}, seconds=0.5)
+        found = tuner.tune(chooser_of(never()), queue, {"x": vectors()[0]}, seconds=0.5)
         assert time.monotonic() - began < 3 * 10.5
         assert (found.row, found.was_time) == (None, False)
         assert "hangs: no result in" in found.why
@@ -515,7 +522,7 @@ class TestRefusals:
         """Level 0 stands for the defaults: nothing is measured, nothing is stored."""
         found = adding().tune(queue, level=0, x=vectors()[0])
         assert "level 0" in str(found)
-        assert adding().table(queue).rows == []
+        assert chooser_of(adding()).table(queue).rows == []
 
     def test_a_kernel_that_differs_from_itself(self, queue):
         """A kernel that computes something else each time is not tuned, and that is said."""
@@ -528,7 +535,7 @@ class TestRefusals:
 
     def test_a_default_that_fails(self, queue):
         """Nothing can be compared with a default that does not run."""
-        found = tuner.tune(failing(), queue, {"x": vectors()[0]}, limit=LIMIT, **LONG)
+        found = tuner.tune(chooser_of(failing()), queue, {"x": vectors()[0]}, limit=LIMIT, **LONG)
         assert found.row is None
         assert "does not build" in found.why
 

@@ -16,6 +16,7 @@ import kcl
 from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
+from kcl.handle import chooser_of
 from kcl.tuning import views
 from kcl.tuning.table import ChoiceTable, Row
 
@@ -69,11 +70,11 @@ def fact(size, value, outcome="ok", level=1, detail=""):
 def table(queue):
     """The table of `chosen` on this device, with a row and three outcomes, and its program in the cache."""
     kernel = chosen()
-    found, given = kernel.table(queue), {"x": np.empty(1, np.int32)}
+    found, given = chooser_of(kernel).table(queue), {"x": np.empty(1, np.int32)}
     stored = row(4, 2, program=chosen(value=2).key(queue)["binary"].digest)
     found.put(measured(kernel, queue, stored, given))
     found.put_facts([fact(4, 2), fact(4, 3, "crashes", detail="signal 11"), fact(4, 1, level=2)])
-    kernel.forget()
+    chooser_of(kernel).forget()
     assert filled(kernel, queue, 4) == 2
     assert filled(kernel, queue, 9) == 1
     kcl.flush()

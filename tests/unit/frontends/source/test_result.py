@@ -156,7 +156,9 @@ class TestInvoker:
         """No import, and no name of kcl's modules, stands in the text."""
         for recipe in (affine(), structured(), squares(), counted(1)):
             text = (
-                SourceUnit(recipe._line.generate._asked._call.function(**recipe._parameters))
+                SourceUnit(
+                    recipe._line.generate._asked._call.function(**recipe._chooser.parameters)
+                )
                 .generate("f", {})
                 .invoker.source
             )

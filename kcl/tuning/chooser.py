@@ -1,6 +1,6 @@
-"""TunedKernel: the handle of a recipe with a space. A call is served the choice that was measured for its sizes.
+"""The chooser by a table: a call of a recipe with a space is served the choice that was measured for its sizes.
 
-    sizes of the call -> row of the table: of these sizes, else within a factor of two -> choice -> Kernel
+    sizes of the call -> row of the table: of these sizes, else within a factor of two -> choice -> line
                          no row, or none that is valid and measured here               -> the defaults
 
 A choice is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks
@@ -16,32 +16,34 @@ import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyopencl as cl
 
-from kcl import handle
 from kcl.base import process
 from kcl.cache import faults, layers, lookup
 from kcl.cache.key import Part
-from kcl.code import dtype_text
+from kcl.choices.sizes import Sizes
+from kcl.choices.sizes.chooser import BySizes, CallSizes
+from kcl.code import Code, dtype_text
 from kcl.errors import KclError, RecipeError
-from kcl.generate.stage import dtypes_of
-from kcl.line import bindings_of
+from kcl.generate.stage import CallValues, dtypes_of
+from kcl.launch import unpack
+from kcl.line import Line, bindings_of, of_call
 from kcl.programs.program_key import changed_file
-from kcl.sized import UNKNOWN, SizedKernel, Sizes
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Decision, Row
 
 if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
+    from kcl.line import Launch
     from kcl.tuning.tuner import Tuning
 
-Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
+T = TypeVar("T")
+Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
-_DECISIONS = 1024  # of a handle, found at once
+_DECISIONS = 1024  # of a chooser, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
 # So many choices are generated in vain: after another loopy the code of all of them is another.
@@ -51,22 +53,22 @@ _NAMED = 200  # characters of a variant
 _PASSING = (MemoryError, cl.MemoryError, OSError)
 
 
-class TunedHandles:
-    """The handles of this process, what was decided in it, and who tunes before a size is decided."""
+class Choosers:
+    """The choosers of this process, what was decided in it, and who tunes before a size is decided."""
 
     def __init__(self) -> None:
-        self.handles: weakref.WeakSet[TunedKernel] = weakref.WeakSet()
+        self.choosers: weakref.WeakSet[ByTable] = weakref.WeakSet()
         self.decided: list[tuple[str, Decision]] = []
         self.untuned: Untuned | None = None
 
     def on_change(self) -> None:
         """Decide again, as the tables lie in another place."""
-        # A copy, since another thread may make a handle.
-        for kernel in list(self.handles):
-            kernel.forget()
+        # A copy, since another thread may make a chooser.
+        for chooser in list(self.choosers):
+            chooser.forget()
 
 
-_state = process.own(TunedHandles)
+_state = process.own(Choosers)
 
 
 def tune_untuned(tune: Untuned | None) -> None:
@@ -79,31 +81,36 @@ def remarks() -> list[str]:
     return [f"{tables.MARK}{name}: {decision}" for name, decision in _state().decided]
 
 
-def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Any:
-    """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
+def chooser_of(
+    call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]
+) -> Line | BySizes | ByTable:
+    """Return the chooser of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    return TunedKernel(call, space, sizes, free) if free else _plain(call, sizes)
+    own = sizes.asked_by(call.function)
+    if free:
+        return ByTable(call, space, sizes, own, free)
+    return BySizes(call, own, sizes) if own.texts else of_call(call, sizes)
 
 
-class TunedKernel(SizedKernel):
-    """The kernels of one recipe with a space: a call takes the choice for its sizes. Called as a Kernel. Thread-safe.
+class ByTable:
+    """The choices of a recipe with a space: `own` are the sizes that it asks itself, `free` the parameters to choose."""
 
-    `space` is that of the recipe. `given` are the parameters of the space that were given by hand, `defaults` those
-    that were not. `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`, or from the arrays.
-    """
-
-    def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
-        super().__init__(call, sizes, handle)
-        self.space, self.function = space, call.function
-        self.defaults: Choice = {name: call.arguments[name] for name in free}
-        self.given = {
-            name: call.arguments[name] for name in space.lists if name not in self.defaults
-        }
-        self.size_texts = sizes.texts
-        self._own = _asked_by(call, sizes)
-        self.has_variants = bool(self._own.texts)
-        self._made: dict[str, Any] = {}
+    def __init__(
+        self, call: RecipeCall, space: Space, sizes: Sizes, own: Sizes, free: list[str]
+    ) -> None:
+        arguments = call.arguments
+        given = {name: value for name, value in arguments.items() if name not in free}
+        self.name, self.function, self.parameters = call.name, call.function, given
+        self.sizes, self.space = sizes, space
+        self.defaults: Choice = {name: arguments[name] for name in free}
+        self.given = {name: given[name] for name in space.lists if name in given}
+        self.has_variants = bool(own.texts)
+        self._own = own
+        self._call = call
+        self._of_call = CallSizes(call.name, sizes.texts)
+        self._exact = self._of_call.exact
+        self._made: dict[str, BySizes] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
         self._noted: set[Any] = set()
@@ -111,49 +118,55 @@ class TunedKernel(SizedKernel):
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
         # the sizes of a launch, the digest of its code, and its device
         self._latest: tuple[Any, str, Any] = (None, "", None)
-        _state().handles.add(self)
+        _state().choosers.add(self)
 
-    @handle.needs_queue  # type: ignore[arg-type]  # by name it may be given, too
-    def __call__(  # type: ignore[override]
-        self,
-        queue: cl.CommandQueue = None,
-        *unnamed: Any,
-        allocator: Any = None,
-        wait_for: Any = None,
-        out_host: bool | None = None,
-        **arguments: Any,
-    ) -> tuple[Any, Any]:
-        """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
-        try:
-            # The text was checked as the recipe was decorated, so `eval` runs sizes and nothing
-            # else.
-            sizes = eval(self._code, self._beside, arguments)
-            latest, bindings = self._latest, queue._kcl_bindings
-            if latest[0] != sizes or latest[2] is not bindings.device:
-                latest = self._latest = self._launches[sizes, bindings.device]
-            hot = bindings.launchers[latest[1], get_ident()].hot
-        except UNKNOWN:
-            # The careful way below decides, and raises what is wrong with the call.
-            hot = None
-        if hot is not None and wait_for is None and out_host is None and not unnamed:
-            result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
-            if result is not None:
-                return result
-        options = {"allocator": allocator, "wait_for": wait_for, "out_host": out_host}
-        return self._decided(queue, unnamed, options, arguments)
+    @property
+    def state(self) -> str:
+        """The parameters that are chosen."""
+        return f"chooses {', '.join(self.defaults)}"
 
-    def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
-        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError where a `where` refuses its choice.
+    def last(self, device: cl.Device, arguments: Mapping[str, Any]) -> str:
+        """Return the digest of the code that was launched last on a device with these sizes."""
+        sizes, latest = self._exact(arguments), self._latest
+        if latest[0] != sizes or latest[2] is not device:
+            latest = self._latest = self._launches[sizes, device]
+        return latest[1]
 
-        The choice is that for the sizes of these arguments. If it can be bound or launched no longer, or comes to sizes
-        beyond a factor of two of its row, the defaults are bound from then on.
+    def general(self) -> Line:
+        """Return the line of the defaults."""
+        return self.line_at(self.defaults, {})
+
+    def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
+        """Decide, if these sizes are new, and launch."""
+        place = self._of_call.of(arguments)
+        sizes = self._of_call.whole(place)
+        if 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
+            # The launch may raise what is wrong with the call.
+            return launch(self.line_at(self.defaults, sizes))
+
+        def launching(decision: Decision) -> T:
+            result = launch(decision.line)
+            if len(self._launches) >= _DECISIONS:
+                self._launches.clear()
+            device = _device(queue)
+            # One tuple in one step: another thread sees the old launch or the new one.
+            self._latest = self._launches[place, device] = place, decision.line.sole, device
+            return result
+
+        return self._guarded(self._decision(queue, arguments, sizes), launching, queue, arguments)
+
+    def bind(
+        self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
+    ) -> Launch:
+        """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
+
+        If the choice can be bound or launched no longer, or comes to sizes beyond a factor of two of its row, the
+        defaults are bound from then on.
         """
-        if not isinstance(queue, cl.CommandQueue):
-            return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-        def bound(decision: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
-            return decision, self.made(decision.choice).bind(queue, **arguments)
+        def bound(decision: Decision) -> tuple[Decision, Launch]:
+            return decision, self._variants(decision.choice).bind(queue, arguments, bind)
 
         now = self._guarded(self._decision(queue, arguments, sizes), bound, queue, arguments)
 
@@ -167,8 +180,8 @@ class TunedKernel(SizedKernel):
 
         def launch(**values: Any) -> cl.Event:
             nonlocal now
-            if (place := self._sizes(values)) not in fitting:
-                here, row = self._whole(place), now[0].row
+            if (place := self._of_call.of(values)) not in fitting:
+                here, row = self._of_call.whole(place), now[0].row
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
                     # The row was measured too far from these sizes.
                     now = bound(self._untuned(now[0].table, sizes))
@@ -185,50 +198,44 @@ class TunedKernel(SizedKernel):
 
         return launch
 
-    def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
-        """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
-        decision = self._asked(context_or_queue, arguments)
-        words: str = decision.kernel.explain(context_or_queue, **arguments)
-        table, other = decision.table, ""
-        if table is not None and not table.rows:
-            from kcl.tuning import views
+    def asked(
+        self, holder: cl.Context | cl.CommandQueue, values: Mapping[str, Any]
+    ) -> tuple[Line, Callable[[], str]]:
+        """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
+        pairs = zip(self._of_call.named(values), self._of_call.of(values), strict=True)
+        sizes = self._of_call.whole(named or computed for named, computed in pairs)
+        decision = self._decision(holder, values, sizes, is_launch=False)
 
-            other = views.elsewhere(self.name, table.key)
-        return f"{words}\n  tuning: {decision}{other}"
+        def why() -> str:
+            table, other = decision.table, ""
+            if table is not None and not table.rows:
+                from kcl.tuning import views
 
-    def tune(
-        self,
-        queue: cl.CommandQueue,
-        *,
-        level: int = 1,
-        seconds: float = 60.0,
-        search: Any = None,
-        tolerance: Any = None,
-        again: bool = False,
-        anyway: bool = False,
-        **arguments: Any,
-    ) -> Tuning:
+                other = views.elsewhere(self.name, table.key)
+            return f"  tuning: {decision}{other}"
+
+        return decision.line, why
+
+    def tune(self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on."""
         from kcl.tuning import tuner
 
         try:
-            return tuner.tune(
-                self, queue, arguments, level, seconds, search, tolerance, again, anyway
-            )
+            return tuner.tune(self, queue, arguments, *options)
         finally:
-            # Another handle of the recipe reads the table again, too.
-            for kernel in [kernel for kernel in _state().handles if kernel.name == self.name]:
-                kernel.forget()
+            # Another kernel of the recipe reads the table again, too.
+            for chooser in [other for other in _state().choosers if other.name == self.name]:
+                chooser.forget()
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of a call by name; 0 for all if one cannot be known.
 
         Raises TypeError for no integer, and if an argument of an expression is missing.
         """
-        for name in self._declared.arguments:
-            if name not in arguments and name not in self._names:
+        for name in self.sizes.arguments:
+            if name not in arguments and name not in self.sizes.texts:
                 raise TypeError(f"kernel {self.name!r}: missing argument {name!r}")
-        return self._whole(self._sizes(arguments))
+        return self._of_call.whole(self._of_call.of(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
@@ -255,7 +262,7 @@ class TunedKernel(SizedKernel):
         """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
         if choice is self.defaults and not self._own.texts:
             return ""
-        return tables.asked(handle.line_of(self.kernel_at(choice, sizes)).generate.key())
+        return tables.asked(self.line_at(choice, sizes).generate.key())
 
     @functools.cached_property
     def variant(self) -> str:
@@ -275,15 +282,20 @@ class TunedKernel(SizedKernel):
             return "a value is not in the space"
         return self.space.refusal({**self.given, **choice}, sizes)
 
-    def made(self, choice: Mapping[str, Any]) -> Any:
-        """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
+    def line_at(self, choice: Choice, sizes: Mapping[str, int]) -> Line:
+        """Return the line of a choice; of a recipe that asks for sizes itself, the variant for these."""
+        return self._variants(choice).line_for(
+            tuple(sizes.get(name, 0) for name in self._own.texts)
+        )
+
+    def _variants(self, choice: Choice) -> BySizes:
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        place, kernels = said(choice), self._made
-        if place not in kernels:
+        place, made = said(choice), self._made
+        if place not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
-            kernels.setdefault(place, _plain(call, self._declared))
-        return kernels[place]
+            made.setdefault(place, BySizes(call, self._own, self.sizes))
+        return made[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
         """Return the table for a device; None if tuning is off, or the recipe has no key.
@@ -303,46 +315,9 @@ class TunedKernel(SizedKernel):
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
         self._noted = set()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy as the recipe by its name, with the parameters that were given."""
-        by_name, (*place, arguments) = super().__reduce__()
-        return by_name, (
-            *place,
-            {name: value for name, value in arguments.items() if name not in self.defaults},
-        )
-
-    def __repr__(self) -> str:
-        return f"<kcl.TunedKernel {self.name}: chooses {', '.join(self.defaults)}>"
-
-    def _decided(
-        self,
-        queue: Any,
-        unnamed: tuple[Any, ...],
-        options: dict[str, Any],
-        arguments: dict[str, Any],
-    ) -> tuple[Any, Any]:
-        """Decide, if these sizes are new, and launch."""
-        place = self._sizes(arguments)
-        sizes = self._whole(place)
-        if unnamed or 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
-            kernel = self.kernel_at(self.defaults, sizes)
-            return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it may raise the error
-        decision = self._decision(queue, arguments, sizes)
-
-        def launching(chosen: Decision) -> tuple[Any, Any]:
-            result: tuple[Any, Any] = chosen.kernel(queue, **options, **arguments)
-            if len(self._launches) >= _DECISIONS:
-                self._launches.clear()
-            device, code = _device(queue), handle.line_of(chosen.kernel).sole
-            # One tuple in one step: another thread sees the old launch or the new one.
-            self._latest = self._launches[place, device] = place, code, device
-            return result
-
-        return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
-
     def _guarded(
-        self, decision: Decision, use: Callable[[Decision], Any], queue: Any, arguments: Any
-    ) -> Any:
+        self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
+    ) -> T:
         """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
 
         A choice that fails for want of memory or of a file is used again by the next call.
@@ -359,9 +334,9 @@ class TunedKernel(SizedKernel):
             is_default = name == said(self.default_at(decision.sizes))
             if is_asked or is_default or table is None or row is None:
                 raise
-            began = handle.may_have_launched(decision.kernel, queue, arguments)
+            began = _may_have_launched(decision.line, queue, arguments)
             # An error of the call itself, and not of the choice, is raised again here.
-            result = None if began else use(self._untuned(table, decision.sizes))
+            results = [] if began else [use(self._untuned(table, decision.sizes))]
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
             if not isinstance(error, _PASSING):
@@ -380,7 +355,7 @@ class TunedKernel(SizedKernel):
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
-            return result
+            return results[0]
 
     def _decision(
         self,
@@ -409,8 +384,8 @@ class TunedKernel(SizedKernel):
         if is_launch and decision.error is None and place not in self._noted:
             self._noted.add(place)
             if len(state.decided) < _NOTED:
-                # Without its kernel, which the list would keep alive.
-                state.decided.append((self.name, decision._replace(kernel=None)))
+                # Without its line, which the list would keep alive.
+                state.decided.append((self.name, decision._replace(line=None)))
             if decision.lost:
                 told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
                 faults.warn_once(f"tuned {self.name}", told)
@@ -426,7 +401,6 @@ class TunedKernel(SizedKernel):
     ) -> Decision:
         """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
         table, build = self.table(holder), bindings_of(holder).build
-        take = handle.code_for if is_launch else handle.code_seen
         is_known = table is not None and 0 not in sizes.values()
         rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
         why, lost, unlike = "", "", table.lost if table and not table.rows else ""
@@ -455,10 +429,10 @@ class TunedKernel(SizedKernel):
                     continue
                 if name not in digests and len(digests) >= _COMPARED:
                     continue
-                decision = decision._replace(kernel=self.kernel_at(choice, sizes))
+                decision = decision._replace(line=self.line_at(choice, sizes))
                 try:
                     if name not in digests:
-                        code = take(decision.kernel, holder, arguments)
+                        code = _code(decision.line, holder, arguments, is_launch)
                         digests[name] = tables.code_digest(build, *code)
                 except Exception as error:
                     return decision._replace(error=error)
@@ -471,36 +445,14 @@ class TunedKernel(SizedKernel):
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         choice = self.default_at(sizes)
-        return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table)
-
-    def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
-        """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
-        made = self.made(choice)
-        return (
-            made.kernel_for(tuple(sizes.get(name, 0) for name in self._own.texts))
-            if self._own.texts
-            else made
-        )
-
-    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> Any:
-        """Return the kernel for the sizes that are given by name, or by arrays."""
-        return self._asked(holder, arguments).kernel
-
-    def _asked(self, holder: Any, arguments: Mapping[str, Any]) -> Decision:
-        pairs = zip(self._given(arguments), self._sizes(arguments), strict=True)
-        sizes = self._whole(named or computed for named, computed in pairs)
-        return self._decision(holder, arguments, sizes, is_launch=False)
+        return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 
     def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         # The launch raises the error again.
         with suppress(Exception):
-            subject = (
-                None
-                if tables.off()
-                else handle.line_of(self.kernel_at(self.defaults, {})).generate.key()
-            )
+            subject = None if tables.off() else self.general().generate.key()
         if subject is None:
             return None
         build = bindings_of(holder).build
@@ -510,14 +462,14 @@ class TunedKernel(SizedKernel):
         if identity is None:
             return None
         free = [Part("free", name) for name in sorted(self.defaults)]
-        texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
+        texts = [Part(f"size {name}", text) for name, text in self.sizes.texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
         fixed = Part("given", f"{self.variant} {said(self.given)}")
         about = {
             "kernel": self.name,
-            "names": list(self._names),
+            "names": list(self.sizes.texts),
             "defaults": self.defaults,
             "device": where,
             "note": tables.note_of(self.function, [fixed, *free, *place]),
@@ -525,17 +477,28 @@ class TunedKernel(SizedKernel):
         return tables.of(key, about)
 
 
-def _plain(call: RecipeCall, sizes: Sizes) -> Any:
-    own = _asked_by(call, sizes)
-    return SizedKernel(call, own, handle, sizes) if own.texts else handle.of_call(call, sizes)
+def _code(
+    line: Line, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any], is_launch: bool
+) -> tuple[Code, str]:
+    """Return the code for arguments and the digest of its headers; the launch looks up no more.
+
+    If there is no launch, no look-up counts, and nothing is stored.
+    """
+    call = CallValues(dict(arguments), launch=is_launch)
+    if is_launch:
+        with line.lead() as lead:
+            ready = line.code(holder, call, lead)
+        return ready.code, ready.headers.partition(" ")[0]
+    look = lookup.find(line.generate, call)
+    code = look.value.code if look.outcome == "hit" else line.generate.unstored(call)
+    return code, bindings_of(holder).build.headers_digest(code.text)
 
 
-def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
-    """Return the sizes that are parameters of the recipe; the others serve the space only."""
-    parameters = inspect.signature(call.function).parameters
-    return sizes._replace(
-        texts={name: text for name, text in sizes.texts.items() if name in parameters}
-    )
+def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+    """Return True if a call that raised may have launched some of several kernels."""
+    flat = unpack(line.packed, arguments) if line.packed else arguments
+    several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
+    return several and line.known(queue, flat) is not None
 
 
 def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:

@@ -1,4 +1,4 @@
-"""kcl.sized.size: what a recipe may ask of a size."""
+"""kcl.choices.sizes.size: what a recipe may ask of a size."""
 
 from __future__ import annotations
 

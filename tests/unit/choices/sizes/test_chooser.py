@@ -1,4 +1,4 @@
-"""kcl.sized: what a recipe may ask of the sizes of a call, and the variant that serves a call."""
+"""kcl.choices.sizes.chooser: the variant that serves a call."""
 
 from __future__ import annotations
 
@@ -87,68 +87,6 @@ def multiplied(kernel, queue, elements, extent):
 def variants(kernel):
     """Return the number of variants of a handle, as its repr has it."""
     return int(repr(kernel).split(": ")[1].split()[0])
-
-
-class TestDeclaration:
-    @pytest.mark.parametrize(
-        ("given", "words"),
-        [
-            ({"m": "x.shape[0]"}, "'m', which is no parameter"),
-            ({"n": "4"}, "names no argument"),
-            ({"n": "x.shape["}, "is no expression"),
-            ({"n": "x.shape[0] if x else 0"}, "integer arithmetic"),
-            ({"n": "open(x)"}, "integer arithmetic"),
-            ({"n": 4}, "write an expression"),
-            ({}, "takes a dictionary"),
-            ("x.shape[0]", "takes a dictionary"),
-        ],
-    )
-    def test_refused(self, given, words):
-        """What cannot be meant is a TypeError at the decoration."""
-        with pytest.raises(TypeError, match=words):
-            kcl.kernel(sizes=given)(lambda n: n)
-
-    def test_pure(self):
-        """A body that is skipped asks nothing."""
-        with pytest.raises(TypeError, match="takes no sizes"):
-            kcl.kernel(pure=True, version="1", sizes={"n": "x.size"})(lambda n: n)
-
-    @pytest.mark.parametrize(
-        "given", [{"fixed": -1}, {"fixed": "all"}, {"fixed": "auto", "most": -1}]
-    )
-    def test_no_number(self, given):
-        """`fixed` is a whole number or "auto", and `most` a whole number."""
-        with pytest.raises(TypeError, match='takes a whole number or "auto"'):
-            kcl.sizes(n="x.size", **given)
-
-    def test_most_belongs_to_auto(self):
-        """`most` counts what was seen: without `fixed="auto"` it is refused, with the cure."""
-        with pytest.raises(TypeError, match='belongs to fixed="auto": write fixed=64'):
-            kcl.sizes(n="x.size", most=3)
-
-    def test_unknown_argument(self, queue):
-        """An expression over no argument of the kernel is refused with the place of the recipe, before a launch."""
-
-        @kcl.kernel(sizes={"n": "w.shape[0]"})
-        def asking(n):
-            return axpy.function(n)
-
-        words = (
-            r"names 'w', which is no argument of kernel 'asking' \(recipe in .*\): it takes n, x, z"
-        )
-        with pytest.raises(kcl.RecipeError, match=words):
-            asking()(queue, x=np.ones(4, np.float32))
-        with pytest.raises(kcl.RecipeError, match=words):
-            asking().source(queue, x=np.float32)
-
-    def test_given_by_hand(self):
-        """A size is no parameter that a person gives, by name or by position."""
-        with pytest.raises(TypeError, match="'n' is a size"):
-            axpy(n=4)
-        with pytest.raises(TypeError, match="beside the sizes are: block"):
-            axpy(64, 64)
-        with pytest.raises(TypeError, match="beside the sizes are: block"):
-            axpy(blok=64)
 
 
 @pytest.mark.one_platform
@@ -367,3 +305,16 @@ class TestHandle:
     def test_pickle(self, queue):
         """A handle travels by the name of its recipe."""
         assert added(pickle.loads(pickle.dumps(axpy(block=32))), queue, 100)
+
+    def test_tune(self, queue):
+        """A kernel without a space has nothing to tune, and says what to write."""
+        with pytest.raises(
+            TypeError, match=r"'axpy' has no space of choices: write @kcl.kernel\(space="
+        ):
+            axpy().tune(queue, x=np.ones(4, np.float32))
+
+    def test_is_stored(self, queue):
+        """A handle says whether the code for any sizes is stored."""
+        assert not axpy().is_stored()
+        assert added(axpy(), queue, 7)
+        assert axpy().is_stored()

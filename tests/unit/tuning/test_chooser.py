@@ -1,4 +1,4 @@
-"""kcl.tuning.tuned: a call is served the choice that was measured for its sizes, or the defaults."""
+"""kcl.tuning.chooser: a call is served the choice that was measured for its sizes, or the defaults."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from measured import measured, put
 
 import kcl
 from kcl.base import process
+from kcl.handle import chooser_of
+from kcl.line import Line
 from kcl.programs import headers
-from kcl.tuning import tuned
+from kcl.tuning import chooser
 from kcl.tuning.table import RankedChoice, Row
 
 EXACT = (
@@ -158,7 +160,7 @@ class TestDispatch:
         axpy_table(kernel, queue, row(100, block=16, exact=False))
         with pytest.raises(kcl.CacheMiss, match="axpy"):
             added(kernel, queue, 100)
-        assert kernel.table(queue).rows[0].outcome == "ok"
+        assert chooser_of(kernel).table(queue).rows[0].outcome == "ok"
 
     def test_exact_sizes(self, queue):
         """The row of the same sizes serves a call."""
@@ -285,7 +287,7 @@ class TestDispatch:
             "n = 100: the default exact=False: nothing is measured"
         )
         assert "256" in kernel.source(queue, x=np.float32, n=100)
-        assert type(axpy(32, exact=False)) is kcl.Kernel
+        assert isinstance(chooser_of(axpy(32, exact=False)), Line)
 
     def test_missing_argument(self, queue):
         """A tuning, and a bound launch, name the argument of a size that is missing."""
@@ -310,7 +312,7 @@ class TestDispatch:
         before = added(kernel, queue, 100)
         from kcl.tuning.table import ChoiceTable
 
-        known = kernel.table(queue)
+        known = chooser_of(kernel).table(queue)
         new = measured(
             kernel, queue, row(100, block=16, exact=False), {"x": np.empty(1, np.float32)}
         )
@@ -343,7 +345,7 @@ class TestDispatch:
 
     def test_key_leaves_the_generators_out(self, queue):
         """The key of a table names no release of loopy and no text of kcl: the rows do."""
-        names = {part.name for part in axpy().table(queue).key.parts}
+        names = {part.name for part in chooser_of(axpy()).table(queue).key.parts}
         assert {
             "recipe",
             "record",
@@ -375,7 +377,7 @@ class TestDispatch:
                 added(kernel, queue, 100)
                 == f"n = 100: the default block=64, exact=False: off: KCL_NO_CACHE={value}"
             )
-            assert kernel.table(queue) is None
+            assert chooser_of(kernel).table(queue) is None
 
     def test_threads(self, queue):
         """Threads that launch other sizes at once each take the choice for their own."""
@@ -392,19 +394,20 @@ class TestDispatch:
     def test_another_thread_forgets(self, queue):
         """A launch goes on while another thread has the handle forget what was decided."""
         kernel = axpy()
+        of_kernel = chooser_of(kernel)
 
         class Forgotten(dict):
             def __setitem__(self, name, value):
                 super().__setitem__(name, value)
-                kernel.forget()
+                of_kernel.forget()
 
             def setdefault(self, name, value):
                 self[name] = value
                 return value
 
-        kernel._tables, kernel._made = Forgotten(), Forgotten()
-        assert kernel.table(queue).key is axpy().table(queue).key
-        kernel._made = Forgotten()
+        of_kernel._tables, of_kernel._made = Forgotten(), Forgotten()
+        assert chooser_of(kernel).table(queue).key is chooser_of(axpy()).table(queue).key
+        of_kernel._made = Forgotten()
         added(kernel, queue, 100)
 
     def test_devices(self, child, platform_name):
@@ -424,11 +427,11 @@ class TestDispatch:
         """`tune_untuned` has a function called once a size, before it is decided."""
         seen = []
 
-        def tune(kernel, queue, arguments):
+        def tune(_chooser, queue, arguments):
             seen.append(arguments["x"].shape[0])
             axpy_table(kernel, queue, row(arguments["x"].shape[0], block=16, exact=False))
 
-        tuned.tune_untuned(tune)
+        chooser.tune_untuned(tune)
         kernel = axpy()
         assert "block=16" in added(kernel, queue, 100)
         added(kernel, queue, 100)
@@ -436,7 +439,7 @@ class TestDispatch:
         x = cl_array.zeros(queue, 200, np.float32)
         kernel.bind(queue, x=x, z=cl_array.zeros_like(x))
         assert seen == [100, 200]
-        tuned.tune_untuned(None)
+        chooser.tune_untuned(None)
         added(kernel, queue, 300)
         assert seen == [100, 200]
 
@@ -444,17 +447,17 @@ class TestDispatch:
         """The function is called once a size, too, if the code of the row that it stores is not what would run."""
         seen = []
 
-        def tune(kernel, queue, arguments):
+        def tune(_chooser, queue, arguments):
             seen.append(arguments["x"].shape[0])
             one = row(100, block=16, exact=False)
             one = one._replace(best=(RankedChoice(one.choice, 0.5, 0.01, ("other",)),))
             axpy_table(kernel, queue, one)
 
-        tuned.tune_untuned(tune)
+        chooser.tune_untuned(tune)
         kernel = axpy()
         with pytest.warns(kcl.CacheWarning, match="changed since it was measured"):
             kernel(queue, x=np.empty(100, np.float32))
-        tuned.tune_untuned(None)
+        chooser.tune_untuned(None)
         assert seen == [100]
 
 
@@ -542,7 +545,7 @@ class TestMeasuredCode:
             factor, said = edited({}, after)
         assert factor == right
         assert words in said
-        assert any(words in remark for remark in tuned.remarks())
+        assert any(words in remark for remark in chooser.remarks())
 
     def test_next_best(self, edited):
         """Where the winner was edited, the next one that is as it was measured runs."""
@@ -814,7 +817,7 @@ class TestHandle:
         assert "takes 0.25" in added(pickle.loads(pickle.dumps(axpy(block=16))), queue, 96)
 
     def test_repr(self):
-        assert repr(axpy(block=16)) == "<kcl.TunedKernel axpy: chooses exact>"
+        assert repr(axpy(block=16)) == "<kcl.Kernel axpy(block=16): chooses exact>"
 
 
 class TestDeclaration:
@@ -958,7 +961,7 @@ class TestNothingTuned:
             (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
             assert spaced == plain
             assert none == []
-            assert set(imported) == {"kcl.tuning.space", "kcl.tuning.table", "kcl.tuning.tuned"}
+            assert set(imported) == {"kcl.tuning.chooser", "kcl.tuning.space", "kcl.tuning.table"}
         assert found["warm", "yes"][2][1] == 0
 
 

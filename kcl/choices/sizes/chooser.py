@@ -1,0 +1,205 @@
+"""The chooser by sizes: a call takes the variant for which all answers that its recipe was given hold."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kcl.choices.sizes import FUNCTIONS
+from kcl.choices.sizes.size import Size, answers, said, values_of
+from kcl.line import UNKNOWN, Line, of_call
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.choices.sizes import Sizes
+    from kcl.generate.declarations import RecipeCall
+    from kcl.line import Launch
+
+T = TypeVar("T")
+_CHOICES = 64  # tuples of sizes whose variants are found at once
+
+
+class CallSizes:
+    """The sizes of the calls of a kernel. `exact` takes the arguments of a call, and raises one of UNKNOWN."""
+
+    def __init__(self, kernel: str, texts: Mapping[str, str]) -> None:
+        self.names = tuple(texts)
+        self._kernel = kernel
+        self._code = code_of(texts)
+        self.exact = self._function(operator.index)
+
+    def _function(self, whole: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
+        # The texts were checked as the recipe was decorated.
+        names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_whole": whole}
+        return eval(self._code, names)  # type: ignore[no-any-return]
+
+    def of(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error.
+
+        Raises TypeError for a text whose value is no whole number.
+        """
+        try:
+            return self.exact(arguments)  # type: ignore[no-any-return]
+        except UNKNOWN:
+            # This time values count as they are, so that `whole` names the size that is no whole
+            # number.
+            values = (0,) * len(self.names)
+            with suppress(*UNKNOWN):
+                values = self._function(lambda value: value)(arguments)
+            return tuple(self.whole(values).values())
+
+    def whole(self, values: Iterable[Any]) -> dict[str, int]:
+        """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
+        by_name = dict(zip(self.names, values, strict=True))
+        for name, value in by_name.items():
+            try:
+                by_name[name] = 0 if value is None else max(0, operator.index(value))
+            except TypeError:
+                words = f"the size {name} is {value!r}, which is no whole number"
+                raise TypeError(f"kernel {self._kernel!r}: {words}") from None
+        return by_name
+
+    def named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
+        asked = map(values.get, self.names)
+        return tuple([value if hasattr(type(value), "__index__") else 0 for value in asked])  # type: ignore[misc]
+
+
+def code_of(texts: Mapping[str, str]) -> str:
+    """Write a function of the arguments of a call that returns the sizes, as text.
+
+    A size is a whole number that the call names, else what the text says. A text that asks for an attribute of the
+    name, as `n.shape[0]`, means an array of that name.
+    """
+    code = ""
+    for name, text in texts.items():
+        is_array = text.strip() == name or re.search(rf"\b{name}\s*\.", text)
+        given = f"(_kcl_size := _kcl_call.get({name!r})) is not None"
+        named = "" if is_array else f"_kcl_index(_kcl_size) if {given} else "
+        code += f"({named}_kcl_whole({ast.unparse(_InCall().visit(ast.parse(text)))})),"
+    return f"lambda _kcl_call: ({code})"
+
+
+class _InCall(ast.NodeTransformer):
+    """Has each name mean an argument of a call."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        argument = f"_kcl_call[{node.id!r}]"
+        return node if node.id in FUNCTIONS else ast.parse(argument, mode="eval").body
+
+
+class _Variant(NamedTuple):
+    """A line, and the sizes that its recipe asks."""
+
+    line: Line
+    asked: dict[str, Size]
+    values: tuple[int, ...]
+
+    def holds(self, values: tuple[int, ...]) -> bool:
+        """Return True if each answer that the recipe was given is the answer for these sizes.
+
+        A recipe that has not run yet may ask anything.
+        """
+        if values == self.values:
+            return True
+        return self.line.open is not None and all(map(answers, self.asked.values(), values))
+
+    def says(self, values: tuple[int, ...]) -> str:
+        """Describe what the recipe was told of sizes."""
+        return "; ".join(map(said, self.asked.values(), values))
+
+
+class BySizes:
+    """The variants of a recipe with sizes. Of a recipe without any it has one."""
+
+    space = None
+    has_variants = True
+
+    def __init__(self, call: RecipeCall, sizes: Sizes, accepted: Sizes | None = None) -> None:
+        self.name = call.name
+        self.function = call.function
+        self.parameters = call.arguments
+        # A call may name sizes that serve a space only, too.
+        self._accepted = accepted or sizes
+        self._call = call
+        self._declared = sizes
+        self._of_call = CallSizes(call.name, sizes.texts)
+        self._lock = threading.Lock()
+        self._variants: list[_Variant] = []
+        self._chosen: dict[tuple[int, ...], _Variant] = {}
+
+    @property
+    def state(self) -> str:
+        """The number of the variants, and the names of the sizes."""
+        return f"{len(self._variants)} variant(s) for {', '.join(self._of_call.names)}"
+
+    def last(self, _device: cl.Device, arguments: Mapping[str, Any]) -> str:
+        """Return the digest of the variant for the sizes of a call."""
+        return self._chosen[self._of_call.exact(arguments)].line.sole
+
+    def general(self) -> Line:
+        """Return the general variant."""
+        return self.line_for((0,) * len(self._of_call.names))
+
+    def use(self, _queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
+        """Launch the variant for the sizes of a call."""
+        return launch(self.line_for(self._of_call.of(arguments)))
+
+    def bind(
+        self, _queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
+    ) -> Launch:
+        """Bind the variant for these arguments; the launch raises ValueError for sizes of another variant."""
+        bound = self._of_call.of(arguments)
+        variant = self._variant_for(bound)
+        launch = bind(variant.line)
+        if not bound:
+            return launch
+
+        def launch_sized(**arguments: Any) -> cl.Event:
+            values = self._of_call.of(arguments)
+            if values != bound and not variant.holds(values):
+                raise ValueError(
+                    f"kernel {self.name!r} is bound for {variant.says(bound)}, and not for "
+                    f"{', '.join(map('{} = {}'.format, self._of_call.names, values))}: bind again"
+                )
+            return launch(**arguments)
+
+        return launch_sized
+
+    def asked(self, _holder: Any, values: Mapping[str, Any]) -> tuple[Line, Callable[[], str]]:
+        """Return the variant for sizes that are given by name."""
+        named = self._of_call.named(values)
+        variant = self._variant_for(named)
+        return variant.line, lambda: f"  sizes: {variant.says(named)}"
+
+    def line_for(self, values: tuple[int, ...]) -> Line:
+        """Return the line of the variant for these sizes; raises TypeError for a size that is no integer."""
+        return self._variant_for(values).line
+
+    def _variant_for(self, values: tuple[int, ...]) -> _Variant:
+        return self._chosen.get(values) or self._choose(values)
+
+    def _choose(self, values: tuple[int, ...]) -> _Variant:
+        whole = tuple(self._of_call.whole(values).values())
+        # Threads that come with the same sizes share one variant.
+        with self._lock:
+            variant = next((variant for variant in self._variants if variant.holds(whole)), None)
+            if variant is None:
+                rule, names = self._declared.fixed, self._of_call.names
+                if rule == "auto":
+                    rule = values_of(self._call.function, names, self._declared.most)
+                by_name = dict(zip(names, map(partial(Size, rule=rule), names, whole), strict=True))
+                line = of_call(self._call._replace(sizes=by_name), self._accepted)
+                variant = _Variant(line, by_name, whole)
+                self._variants.append(variant)
+            if len(self._chosen) >= _CHOICES:
+                self._chosen.clear()
+            self._chosen[values] = variant
+        return variant
