@@ -242,7 +242,7 @@ class Kernel:
             lambda: bindings_of(context_or_queue).build,
         )
         # The recipe has run now, and asked what it asks.
-        return "\n".join([*lines, *filter(None, [why()])])
+        return "\n".join([*lines, *why()])
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -411,20 +411,18 @@ class Kernel:
         arguments = self._taken(line, arguments)
         base, ready_code = line.generate.base, next(iter(line.ready.values()), None)
         is_source = ready_code is not None and ready_code.code.invoker.front_end == "opencl"
-        packed = base.packed if base is not None else ()
+        packed = base.packed if base else ()
         call = refusals.FailedCall(
             self.name, arguments, error, line.arguments, packed, is_source, queue
         )
-        fault = self._wrong_queue(queue, line.context) or (
-            refusals.at_fault(call) if base is not None else ""
-        )
+        fault = self._wrong_queue(queue, line.context) or (refusals.at_fault(call) if base else "")
         # An error of the class that the front end raises.
         instead: Exception | None = None
         if isinstance(error, MissingArguments):
             wholes = {part: name for name, parts in line.packed.items() for _index, part in parts}
             names = sorted({wholes.get(name, name) for name in error.names})
             instead = frontends.of(line.generate.front_end).missing(self.name, names)
-        elif base is not None and base.names and not is_source and not isinstance(error, KclError):
+        elif base and base.names and not is_source and not isinstance(error, KclError):
             instead = refusals.unknown_open(call)
         elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
             instead = TypeError(fault)

@@ -166,9 +166,9 @@ class Line:
         """Bind."""
         return bind(self)
 
-    def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], str]]:
+    def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], list[str]]]:
         """Return the line itself, of which there is nothing to say."""
-        return self, str
+        return self, list
 
     def lead(self) -> Lead:
         """Return the lead of one launch."""

@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
@@ -97,10 +97,8 @@ class Recipe(Generic[P]):
         # This imports pyopencl, which a recipe that is only declared does not need.
         from kcl import handle
 
-        if self.sizes is None:
-            arguments = _bind(self.function, args, kwargs)
-        else:
-            arguments = self.sizes.bound(self.function, args, kwargs)
+        sizes = () if self.sizes is None else self.sizes.texts
+        arguments = _bind(self.function, sizes, args, kwargs)
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
@@ -250,37 +248,48 @@ def lazy(name: str) -> ModuleType:
     return face or sys.modules.get(name) or _LazyModule(name)
 
 
-def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Give every parameter its value, defaults included."""
+def _bind(
+    function: FunctionType, sizes: Collection[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Give every parameter but the sizes its value, defaults included."""
+    signature = inspect.signature(function)
+    parameters = {
+        name: parameter for name, parameter in signature.parameters.items() if name not in sizes
+    }
     try:
-        signature = inspect.signature(function).bind(*args, **kwargs)
+        bound = signature.replace(parameters=[*parameters.values()]).bind(*args, **kwargs)
     except TypeError as error:
-        raise _refusal(function, args, kwargs, error) from None
-    signature.apply_defaults()
-    kinds = inspect.signature(function).parameters
-    special = [name for name in signature.arguments if kinds[name].kind not in (_PLAIN, _KEYWORD)]
+        if _has_queue((*args, *kwargs.values())):
+            raise _called_as_kernel(function.__name__) from None
+        raise _refusal(function.__name__, parameters, sizes, kwargs, error) from None
+    bound.apply_defaults()
+    special = [name for name in bound.arguments if parameters[name].kind not in (_PLAIN, _KEYWORD)]
     if special:
         raise TypeError(
             f"recipe {function.__qualname__}: parameter {special[0]!r} is variadic or positional-only; "
             "give every compile-time parameter a name"
         )
-    return dict(signature.arguments)
+    return dict(bound.arguments)
 
 
 def _refusal(
-    function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+    name: str,
+    parameters: Collection[str],
+    sizes: Collection[str],
+    named: Collection[str],
+    error: TypeError,
 ) -> TypeError:
-    """Return an error that lists a recipe's parameters; a queue among the arguments is meant for the kernel."""
-    name, names = function.__name__, list(inspect.signature(function).parameters)
-    if _has_queue((*args, *kwargs.values())):
-        return _called_as_kernel(name)
-    takes = f"its parameters are {', '.join(names)}" if names else "it has no parameters"
-    unknown = next((keyword for keyword in kwargs if keyword not in names), None)
-    if unknown is not None:
-        return TypeError(
-            f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, names)}; {takes}"
-        )
-    return TypeError(f"recipe {name!r}: {error}; {takes}")
+    """Return an error that lists a recipe's parameters."""
+    beside = " beside the sizes" if sizes else ""
+    takes = f"its parameters{beside} are {', '.join(parameters) or 'none'}"
+    unknown = next((name for name in named if name not in parameters), None)
+    if unknown is None:
+        words = f": {error}; {takes}"
+    elif unknown in sizes:
+        words = f": {unknown!r} is a size, which the arguments of a call give"
+    else:
+        words = f" has no parameter {unknown!r}{meant(unknown, parameters)}; {takes}"
+    return TypeError(f"recipe {name!r}{words}")
 
 
 def _has_queue(values: Iterable[Any]) -> bool:

@@ -3,7 +3,7 @@
     general()                         the line for any sizes, of the defaults
     use(queue, arguments, launch)     launches the line for these arguments, and returns what `launch(line)` returns
     bind(queue, arguments, bind)      the launch that `bind(line)` returns; it refuses arguments of other lines
-    asked(holder, values)             the line for dtypes and for sizes by name, and a function that says why
+    asked(holder, values)             the line for dtypes and for sizes by name, and a function that returns why, as lines
     last(device, arguments)           of several lines: the digest of the code that a call tries first; raises one of
                                       `kcl.line.UNKNOWN` if there is none
 

@@ -58,7 +58,7 @@ class Choosers:
 
     def __init__(self) -> None:
         self.choosers: weakref.WeakSet[ByTable] = weakref.WeakSet()
-        self.decided: list[tuple[str, Decision]] = []
+        self.decided: dict[str, None] = {}
         self.untuned: Untuned | None = None
 
     def on_change(self) -> None:
@@ -78,7 +78,7 @@ def tune_untuned(tune: Untuned | None) -> None:
 
 def remarks() -> list[str]:
     """Return the first decisions of this process in words, for the journal."""
-    return [f"{tables.MARK}{name}: {decision}" for name, decision in _state().decided]
+    return [*_state().decided]
 
 
 def chooser_of(
@@ -113,7 +113,6 @@ class ByTable:
         self._made: dict[str, BySizes] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._noted: set[Any] = set()
         self._offered: set[Any] = set()  # to `kcl tune`
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
         # the sizes of a launch, the digest of its code, and its device
@@ -200,19 +199,19 @@ class ByTable:
 
     def asked(
         self, holder: cl.Context | cl.CommandQueue, values: Mapping[str, Any]
-    ) -> tuple[Line, Callable[[], str]]:
+    ) -> tuple[Line, Callable[[], list[str]]]:
         """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
         pairs = zip(self._of_call.named(values), self._of_call.of(values), strict=True)
         sizes = self._of_call.whole(named or computed for named, computed in pairs)
         decision = self._decision(holder, values, sizes, is_launch=False)
 
-        def why() -> str:
+        def why() -> list[str]:
             table, other = decision.table, ""
             if table is not None and not table.rows:
                 from kcl.tuning import views
 
                 other = views.elsewhere(self.name, table.key)
-            return f"  tuning: {decision}{other}"
+            return [f"  tuning: {decision}{other}"]
 
         return decision.line, why
 
@@ -313,7 +312,6 @@ class ByTable:
         """Forget what was decided: the next call reads the table again."""
         self._latest = (None, "", None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
-        self._noted = set()
 
     def _guarded(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
@@ -369,27 +367,32 @@ class ByTable:
         # A text may name no dtype. The launch says so.
         with suppress(TypeError):
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
-        place = (_device(holder), *types.items(), *sizes.values())
+        place = (is_launch, _device(holder), *types.items(), *sizes.values())
         decision, state = self._decisions.get(place), _state()
         if decision is None:
             if is_launch and state.untuned is not None and place not in self._offered:
                 self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
             decision = self._decide(holder, arguments, sizes, types, is_launch)
-            if len(self._decisions) >= _DECISIONS:
-                self._decisions.clear()
             # A decision with an error is made anew by the next call.
-            if decision.error is None and (is_launch or state.untuned is None):
+            if decision.error is None:
+                if len(self._decisions) >= _DECISIONS:
+                    self._decisions.clear()
                 self._decisions[place] = decision
-        if is_launch and decision.error is None and place not in self._noted:
-            self._noted.add(place)
-            if len(state.decided) < _NOTED:
-                # Without its line, which the list would keep alive.
-                state.decided.append((self.name, decision._replace(line=None)))
-            if decision.lost:
-                told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
-                faults.warn_once(f"tuned {self.name}", told)
+                if is_launch:
+                    self._note(decision)
         return decision
+
+    def _note(self, decision: Decision) -> None:
+        """Note a decision for the journal, and warn of what was measured and is not served."""
+        decided = _state().decided
+        if len(decided) < _NOTED:
+            decided[f"{tables.MARK}{self.name}: {decision}"] = None
+        if decision.lost:
+            told = (
+                f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
+            )
+            faults.warn_once(f"tuned {self.name}", told)
 
     def _decide(
         self,

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from kcl.code import Code
     from kcl.programs.stage import Build
 
-ROWS, FACTS = 256, 4096
-ROWS_BYTES, FACTS_BYTES = 64_000, 800_000  # as JSON
+_ROWS_BYTES, _FACTS_BYTES = 64_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
 SERVED = 8  # choices of a row
 # A row serves sizes that are up to so many times its own, or as much smaller.
@@ -157,7 +156,7 @@ class ChoiceTable:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
         # Rows on disk are newer than those that this process read.
         rows = {old.name: old for old in [*self.rows, *self._stored()]}
-        self.rows = self._write(TABLE, rows, {row.name: row}, ROWS, ROWS_BYTES)
+        self.rows = self._write(TABLE, rows, {row.name: row}, _ROWS_BYTES)
         if self.note:
             notes.write(self.note, self.key.digest)
 
@@ -168,19 +167,17 @@ class ChoiceTable:
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate in the same case."""
         new = {fact_name(fact): fact for fact in facts}
-        self._write(FACT, self.facts(), new, FACTS, FACTS_BYTES)
+        self._write(FACT, self.facts(), new, _FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
         return listed(self._memo(TABLE).read(), TABLE)
 
-    def _write(
-        self, label: str, old: dict[str, Row], new: dict[str, Row], most: int, size: int
-    ) -> list[Row]:
-        """Write the newest rows, as many as may be stored, and return them; a row that goes is named in a warning."""
+    def _write(self, label: str, old: dict[str, Row], new: dict[str, Row], size: int) -> list[Row]:
+        """Write the newest rows, as many as `size` bytes hold, and return them; a row that goes is named in a warning."""
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
         # The newest rows stand last.
         first = len(rows)
-        while first and len(rows) - first < most and size > 0:
+        while first and size > 0:
             size -= len(json.dumps(_written(rows[first - 1]))) + 2
             first -= size >= 0
         if first and label == TABLE:

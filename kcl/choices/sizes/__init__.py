@@ -35,27 +35,6 @@ class Sizes(NamedTuple):
     most: int = 1
     arguments: tuple[str, ...] = ()
 
-    def bound(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Give every parameter but the sizes its value; raises TypeError for a size that is given by hand."""
-        signature = inspect.signature(function)
-        others = [
-            parameter for name, parameter in signature.parameters.items() if name not in self.texts
-        ]
-        for name in self.texts:
-            if name in kwargs:
-                raise TypeError(
-                    f"recipe {function.__name__!r}: {name!r} is a size, which the arguments of a call give"
-                )
-        try:
-            bound = signature.replace(parameters=others).bind(*args, **kwargs)
-        except TypeError as error:
-            takes = ", ".join(parameter.name for parameter in others) or "none"
-            raise TypeError(
-                f"recipe {function.__name__!r}: {error}; its parameters beside the sizes are: {takes}"
-            ) from None
-        bound.apply_defaults()
-        return dict(bound.arguments)
-
     def asked_by(self, function: Any) -> Sizes:
         """Return the sizes that are parameters of a recipe; the others serve a space only."""
         parameters = inspect.signature(function).parameters

@@ -173,11 +173,13 @@ class BySizes:
 
         return launch_sized
 
-    def asked(self, _holder: Any, values: Mapping[str, Any]) -> tuple[Line, Callable[[], str]]:
+    def asked(
+        self, _holder: Any, values: Mapping[str, Any]
+    ) -> tuple[Line, Callable[[], list[str]]]:
         """Return the variant for sizes that are given by name."""
         named = self._of_call.named(values)
         variant = self._variant_for(named)
-        return variant.line, lambda: f"  sizes: {variant.says(named)}"
+        return variant.line, lambda: [f"  sizes: {variant.says(named)}"]
 
     def line_for(self, values: tuple[int, ...]) -> Line:
         """Return the line of the variant for these sizes; raises TypeError for a size that is no integer."""

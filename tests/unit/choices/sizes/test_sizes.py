@@ -73,7 +73,7 @@ class TestDeclaration:
         """A size is no parameter that a person gives, by name or by position."""
         with pytest.raises(TypeError, match="'n' is a size"):
             axpy(n=4)
-        with pytest.raises(TypeError, match="beside the sizes are: block"):
+        with pytest.raises(TypeError, match="its parameters beside the sizes are block"):
             axpy(64, 64)
-        with pytest.raises(TypeError, match="beside the sizes are: block"):
+        with pytest.raises(TypeError, match="its parameters beside the sizes are block"):
             axpy(blok=64)
