@@ -69,7 +69,7 @@ def launch(kernels: list[Any]) -> dict[str, Any]:
     return {
         "missed": missed,
         "processes": len(_started),
-        "tuner": "kcl.tuning.tuner" in sys.modules,
+        "tuner": "kcl.choices.tuning.tuner" in sys.modules,
     }
 
 

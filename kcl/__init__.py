@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kcl.cache.layer import disabled as disabled
     from kcl.choices.sizes import sizes as sizes
     from kcl.choices.sizes.size import Size as Size
+    from kcl.choices.tuning.space import Skip as Skip
+    from kcl.choices.tuning.space import space as space
     from kcl.errors import CacheFault as CacheFault
     from kcl.errors import CacheMiss as CacheMiss
     from kcl.errors import DamagedEntry as DamagedEntry
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
     from kcl.recipe import Recipe as Recipe
     from kcl.recipe import kernel as kernel
     from kcl.recipe import lazy as lazy
-    from kcl.tuning.space import Skip as Skip
-    from kcl.tuning.space import space as space
     from kcl.workers.prepare import prepare as prepare
 
 __version__ = "0.1.0"
@@ -82,7 +82,7 @@ _NAMES = {
     "kcl.recipe": "Recipe kernel lazy",
     "kcl.choices.sizes": "sizes",
     "kcl.choices.sizes.size": "Size",
-    "kcl.tuning.space": "Skip space",
+    "kcl.choices.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
 # What lower modules call of those above them, by the names of `kcl.base.ports`; a launch goes on without a tool.

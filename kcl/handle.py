@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
@@ -23,15 +23,12 @@ from kcl.line import UNKNOWN, Line, bindings_of, handle_of, of_call
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.choices.sizes.chooser import BySizes
+    from kcl.choices.tuning.chooser import Chooser
+    from kcl.choices.tuning.tuner import Tuning
     from kcl.code import LaunchableCode
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.protocol import Result
     from kcl.launch import Launcher
-    from kcl.tuning.chooser import ByTable
-    from kcl.tuning.tuner import Tuning
-
-    Chooser: TypeAlias = Line | BySizes | ByTable
 
 P = ParamSpec("P")
 R = TypeVar("R")

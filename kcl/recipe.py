@@ -18,8 +18,8 @@ from kcl.programs import note_outside
 
 if TYPE_CHECKING:
     from kcl.choices.sizes import Sizes
+    from kcl.choices.tuning.space import Space
     from kcl.handle import Kernel
-    from kcl.tuning.space import Space
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -104,7 +104,7 @@ class Recipe(Generic[P]):
         copied = {name: _copied(value) for name, value in arguments.items()}
         call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
         if self.space is not None:
-            from kcl.tuning.chooser import chooser_of
+            from kcl.choices.tuning.chooser import chooser_of
 
             names = [
                 name for name in inspect.signature(self.function).parameters if name in arguments

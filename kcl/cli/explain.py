@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from kcl.choices.tuning import views
 from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.remote import state
-from kcl.tuning import views
 
 
 @click.command()

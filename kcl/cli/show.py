@@ -17,6 +17,7 @@ from kcl.base.text.layout import counted, shortened
 from kcl.base.text.markup import Html
 from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
+from kcl.choices.tuning import views
 from kcl.cli import ls as listing
 from kcl.cli import output, pages
 from kcl.cli.from_bundle import from_bundle
@@ -24,7 +25,6 @@ from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry, Refusal
-from kcl.tuning import views
 
 # By the name of what is asked for: the option, and its help.
 _ASKED = {

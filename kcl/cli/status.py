@@ -16,6 +16,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
 from kcl.cache.faults import site_words
+from kcl.choices.tuning import views
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.foreign import Place, contents
@@ -25,7 +26,6 @@ from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
 from kcl.remote import state
-from kcl.tuning import views
 
 _HEAD = (
     Column("layer"),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from kcl.base import settings
+from kcl.choices.tuning import views
 from kcl.cli import output
 from kcl.integrations import runner
-from kcl.tuning import views
 
 if TYPE_CHECKING:
-    from kcl.tuning.chooser import ByTable
+    from kcl.choices.tuning.chooser import ByTable
 
 
 @click.command(
@@ -70,7 +70,7 @@ def tune(
         raise click.UsageError(
             f"{settings.batch()} is set, and every rank would tune: run one process, or say --anyway"
         )
-    from kcl.tuning import chooser
+    from kcl.choices.tuning import chooser
 
     session = Session(**options)
     # What is known is written as the program exits.
@@ -111,7 +111,7 @@ class Session:
         if self._left <= 0:
             self._complain(f"{kernel.name} is not tuned: no time of --total is left")
             return
-        from kcl.tuning import chooser, tuner
+        from kcl.choices.tuning import chooser, tuner
 
         # A recipe may launch another kernel.
         chooser.tune_untuned(None)

@@ -8,9 +8,9 @@ import os
 import click
 
 from kcl.base import settings
+from kcl.choices.tuning import views
 from kcl.cli import output
 from kcl.inspect import dump, inventory
-from kcl.tuning import views
 
 
 @click.command()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kcl import handle
+from kcl.choices.tuning import table as tables
+from kcl.choices.tuning.space import said
+from kcl.choices.tuning.table import RankedChoice
 from kcl.code import dtype_text
 from kcl.generate.stage import CallValues, dtypes_of
 from kcl.line import bindings_of
-from kcl.tuning import table as tables
-from kcl.tuning.space import said
-from kcl.tuning.table import RankedChoice
 
 
 def measured(kernel, queue, row, arguments):

@@ -46,7 +46,6 @@ ROOMS = [
     "remote",
     "line",
     "choices",
-    "tuning",
     "handle",
     "integrations",
     "loopy",

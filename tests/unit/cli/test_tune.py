@@ -13,7 +13,7 @@ import pytest
 from harness import ROOT
 
 from kcl.base import process
-from kcl.tuning import tuner
+from kcl.choices.tuning import tuner
 
 pytestmark = pytest.mark.slow_platforms
 

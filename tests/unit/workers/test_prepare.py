@@ -14,9 +14,9 @@ from prepare_recipes import filled, scaled
 
 import kcl
 from kcl.base.settings import option
+from kcl.choices.tuning.table import Row
 from kcl.drivers import devices
 from kcl.drivers.pocl.jobs import JobQueue
-from kcl.tuning.table import Row
 from kcl.workers import prepare
 from kcl.workers.prepare import PreparationItem
 

@@ -1,4 +1,4 @@
-"""kcl.tuning.space: the choices that a recipe declares, and the rules that a choice obeys."""
+"""kcl.choices.tuning.space: the choices that a recipe declares, and the rules that a choice obeys."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ import pyopencl as cl
 import pytest
 
 import kcl
+from kcl.choices.tuning import inputs
+from kcl.choices.tuning.candidates import CandidateFiles
+from kcl.choices.tuning.child import Rig
+from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, SIGNED
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.drivers import devices
 from kcl.handle import chooser_of
-from kcl.tuning import inputs
-from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.child import Rig
-from kcl.tuning.inputs import INTEGERS, NUMBERS, SIGNED
 
 
 def code(*arguments, **inferred):

@@ -20,9 +20,9 @@ from kcl.base import process, settings
 from kcl.cache import faults, layers, notes, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo, program_path
+from kcl.choices.tuning.space import is_scalar, said
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
-from kcl.tuning.space import is_scalar, said
 
 if TYPE_CHECKING:
     from kcl.code import Code

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kcl.tuning.space import Choice, Space, said
+from kcl.choices.tuning.space import Choice, Space, said
 
 WHOLE = 1024  # choices of which level 2 tries all
 # Of a larger space: choices that are tried, and attempts to find valid ones.

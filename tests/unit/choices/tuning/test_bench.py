@@ -12,15 +12,15 @@ import pytest
 
 import kcl
 from kcl.base import settings
+from kcl.choices.tuning import bench as benches
+from kcl.choices.tuning import candidates, inputs, race
+from kcl.choices.tuning.bench import Bench, Child, ChildFault
+from kcl.choices.tuning.candidates import CandidateFiles
+from kcl.choices.tuning.inputs import is_cut
+from kcl.choices.tuning.race import Sample
 from kcl.drivers import devices
 from kcl.drivers.child import Verdict
 from kcl.handle import chooser_of
-from kcl.tuning import bench as benches
-from kcl.tuning import candidates, inputs, race
-from kcl.tuning.bench import Bench, Child, ChildFault
-from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.inputs import is_cut
-from kcl.tuning.race import Sample
 
 pytestmark = pytest.mark.slow_platforms
 

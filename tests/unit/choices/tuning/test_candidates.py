@@ -13,10 +13,10 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
+from kcl.choices.tuning import candidates, inputs
+from kcl.choices.tuning.candidates import CandidateFiles
 from kcl.drivers.child import Verdict
 from kcl.handle import chooser_of
-from kcl.tuning import candidates, inputs
-from kcl.tuning.candidates import CandidateFiles
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -282,7 +282,7 @@ class TestFolder:
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         code = """
             import os, signal
-            from kcl.tuning import candidates
+            from kcl.choices.tuning import candidates
             with candidates.folder() as made:
                 os.utime(made, (0, 0))
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.tuning import race
-from kcl.tuning.race import Sample, Standing
+from kcl.choices.tuning import race
+from kcl.choices.tuning.race import Sample, Standing
 
 
 def rounds(*racers):

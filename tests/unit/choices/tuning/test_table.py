@@ -1,4 +1,4 @@
-"""kcl.tuning.table: the rows and the facts of a recipe on a device."""
+"""kcl.choices.tuning.table: the rows and the facts of a recipe on a device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import kcl
 from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key
-from kcl.tuning import table as tables
-from kcl.tuning.table import ChoiceTable, RankedChoice, Row
+from kcl.choices.tuning import table as tables
+from kcl.choices.tuning.table import ChoiceTable, RankedChoice, Row
 
 ABOUT = {
     "kernel": "axpy",

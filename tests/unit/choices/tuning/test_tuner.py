@@ -14,9 +14,9 @@ import pytest
 
 import kcl
 from kcl.base import settings
+from kcl.choices.tuning import tuner
+from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
-from kcl.tuning import tuner
-from kcl.tuning.table import RankedChoice, Row
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from kcl.base import settings
+from kcl.choices.tuning.candidates import Trial
+from kcl.choices.tuning.child import OTHER_SHAPE, Question, tolerated
+from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
+from kcl.choices.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
+from kcl.choices.tuning.results import BY, Arrays, difference
 from kcl.code import Code
 from kcl.drivers.child import ChildFault, PythonChild, Verdict
 from kcl.foreign import shell
-from kcl.tuning.candidates import Trial
-from kcl.tuning.child import OTHER_SHAPE, Question, tolerated
-from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
-from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
-from kcl.tuning.results import BY, Arrays, difference
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
 # A child has each array three times: as it begins, on the device, and what is expected.
@@ -73,7 +73,7 @@ class Child(PythonChild):
             if text is not None and not name.startswith("KCL_")
         }
         own = {"KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off", "TMPDIR": folder}
-        super().__init__("kcl.tuning.child", environment | own, "-I")
+        super().__init__("kcl.choices.tuning.child", environment | own, "-I")
         self.begin(question)
 
     def end(self) -> int:

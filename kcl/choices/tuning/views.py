@@ -15,8 +15,8 @@ from kcl.cache import places, run_memo
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores import safe
-from kcl.tuning.space import said
-from kcl.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
+from kcl.choices.tuning.space import said
+from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
 
 _HEAD = [*map(Column, ("sizes", "choice", "ratio", "time", "level", "tried", "day", "notes"))]
 _OUTCOMES = [*map(Column, ("", "sizes", "choice", "outcome", "ratio", "time", "day", "detail"))]

@@ -1,4 +1,4 @@
-"""kcl.tuning.views: what the commands say of the choices that were measured."""
+"""kcl.choices.tuning.views: what the commands say of the choices that were measured."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import kcl
 from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
+from kcl.choices.tuning import views
+from kcl.choices.tuning.table import ChoiceTable, Row
 from kcl.handle import chooser_of
-from kcl.tuning import views
-from kcl.tuning.table import ChoiceTable, Row
 
 pytestmark = pytest.mark.one_platform
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.tuning import search
-from kcl.tuning.space import space
+from kcl.choices.tuning import search
+from kcl.choices.tuning.space import space
 
 
 def run(searching, time):

@@ -1,4 +1,4 @@
-"""kcl.tuning.chooser: a call is served the choice that was measured for its sizes, or the defaults."""
+"""kcl.choices.tuning.chooser: a call is served the choice that was measured for its sizes, or the defaults."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from measured import measured, put
 
 import kcl
 from kcl.base import process
+from kcl.choices.tuning import chooser
+from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
 from kcl.line import Line
 from kcl.programs import headers
-from kcl.tuning import chooser
-from kcl.tuning.table import RankedChoice, Row
 
 EXACT = (
     kcl.space(block=[16, 64, 256], exact=[False, True])
@@ -75,7 +75,7 @@ DEVICES = """
     import numpy as np, pyopencl as cl, pyopencl.array as cl_array
     import kcl
     from kcl.launch import HOT
-    from kcl.tuning.table import Row
+    from kcl.choices.tuning.table import Row
     from measured import put
 
     @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
@@ -310,7 +310,7 @@ class TestDispatch:
         """A size is decided once a process: what another process stores later changes nothing in this one."""
         kernel, other = axpy(), axpy()
         before = added(kernel, queue, 100)
-        from kcl.tuning.table import ChoiceTable
+        from kcl.choices.tuning.table import ChoiceTable
 
         known = chooser_of(kernel).table(queue)
         new = measured(
@@ -892,13 +892,13 @@ kernel, x = axpy(), np.ones(100, np.float32)
 if put:
     sys.path.insert(0, SUPPORT)
     import measured
-    from kcl.tuning.table import Row
+    from kcl.choices.tuning.table import Row
     measured.put(kernel, queue, Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26"), x=x)
 _event, (z,) = kernel(queue, x=x)
 assert z.tolist() == [3] * 100
 kcl.flush()
 found = kcl.stats()
-names = ("loopy", "kcl.tuning.tuner", "kcl.tuning.table", "kcl.tuning.views")
+names = ("loopy", "kcl.choices.tuning.tuner", "kcl.choices.tuning.table", "kcl.choices.tuning.views")
 imported = [name for name in names if name in sys.modules]
 said = kernel.explain(queue, x=x).splitlines()[-1]
 print(json.dumps([said, found["generator"]["hits"], found["generator"]["misses"], found["binary"]["misses"], imported]))
@@ -936,7 +936,7 @@ places = [os.path.relpath(folder, cache) for folder, _folders, files in os.walk(
 files = sorted(place for place in places if "journal" not in place)
 used = kcl.stats()
 outcomes = [used[layer][name] for layer in ("generator", "binary") for name in ("hits", "misses", "errors")]
-tuning = [name for name in sys.modules if name.startswith("kcl.tuning.")]
+tuning = [name for name in sys.modules if name.startswith("kcl.choices.tuning.")]
 print(json.dumps([files, started, outcomes, tuning]))
 """
 
@@ -961,7 +961,11 @@ class TestNothingTuned:
             (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
             assert spaced == plain
             assert none == []
-            assert set(imported) == {"kcl.tuning.chooser", "kcl.tuning.space", "kcl.tuning.table"}
+            assert set(imported) == {
+                "kcl.choices.tuning.chooser",
+                "kcl.choices.tuning.space",
+                "kcl.choices.tuning.table",
+            }
         assert found["warm", "yes"][2][1] == 0
 
 
@@ -977,7 +981,7 @@ class TestWarmStart:
         )
         assert ("takes 0.5" in said) is bool(put)
         assert misses == [1, 0, 0]
-        assert imported == ["kcl.tuning.table"]
+        assert imported == ["kcl.choices.tuning.table"]
 
     def test_programs_of_one_name(self, child, platform_name):
         """An edit of a program is said after a tuning, and not in another program whose file has the same name."""

@@ -16,7 +16,7 @@ import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyopencl as cl
 
@@ -25,22 +25,23 @@ from kcl.cache import faults, layers, lookup
 from kcl.cache.key import Part
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
+from kcl.choices.tuning import table as tables
+from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.table import ChoiceTable, Decision, Row
 from kcl.code import Code, dtype_text
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import CallValues, dtypes_of
 from kcl.launch import unpack
 from kcl.line import Line, bindings_of, of_call
 from kcl.programs.program_key import changed_file
-from kcl.tuning import table as tables
-from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import ChoiceTable, Decision, Row
 
 if TYPE_CHECKING:
+    from kcl.choices.tuning.tuner import Tuning
     from kcl.generate.declarations import RecipeCall
     from kcl.line import Launch
-    from kcl.tuning.tuner import Tuning
 
 T = TypeVar("T")
+Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
@@ -81,9 +82,7 @@ def remarks() -> list[str]:
     return [*_state().decided]
 
 
-def chooser_of(
-    call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]
-) -> Line | BySizes | ByTable:
+def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Chooser:
     """Return the chooser of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
@@ -208,7 +207,7 @@ class ByTable:
         def why() -> list[str]:
             table, other = decision.table, ""
             if table is not None and not table.rows:
-                from kcl.tuning import views
+                from kcl.choices.tuning import views
 
                 other = views.elsewhere(self.name, table.key)
             return [f"  tuning: {decision}{other}"]
@@ -217,7 +216,7 @@ class ByTable:
 
     def tune(self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on."""
-        from kcl.tuning import tuner
+        from kcl.choices.tuning import tuner
 
         try:
             return tuner.tune(self, queue, arguments, *options)

@@ -26,14 +26,14 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
+from kcl.choices.tuning import inputs
+from kcl.choices.tuning.race import Sample
+from kcl.choices.tuning.results import BY, Arrays, difference
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
 from kcl.drivers.child import ChildFault, Verdict, answer, limit
 from kcl.launch import ARRAYS, Launcher
 from kcl.programs.stage import build_of
-from kcl.tuning import inputs
-from kcl.tuning.race import Sample
-from kcl.tuning.results import BY, Arrays, difference
 
 GUARD = 4096  # bytes behind each array
 # Bytes of an output before a launch: not a number, or -1.

@@ -32,19 +32,19 @@ import pyopencl.array as cl_array
 from kcl import drivers
 from kcl.base import process, settings
 from kcl.cache.key import Key, Part
+from kcl.choices.tuning import inputs
+from kcl.choices.tuning.child import ArrayFile, CallForm, Question, Tolerance
+from kcl.choices.tuning.race import Standing
+from kcl.choices.tuning.results import Arrays
+from kcl.choices.tuning.space import Choice, Skip, said
+from kcl.choices.tuning.table import code_digest
 from kcl.code import Code, dtype_text
 from kcl.drivers.child import MEMORY, OPEN, Answerer, ChildFault, Verdict, answer, limit
 from kcl.errors import UnknownInput
 from kcl.generate.stage import CallValues, dtypes_of
 from kcl.line import bindings_of
-from kcl.tuning import inputs
-from kcl.tuning.child import ArrayFile, CallForm, Question, Tolerance
-from kcl.tuning.race import Standing
-from kcl.tuning.results import Arrays
-from kcl.tuning.space import Choice, Skip, said
-from kcl.tuning.table import code_digest
 
-# `kcl.tuning.chooser` has the class, and imports the tuner, which imports this module.
+# `kcl.choices.tuning.chooser` has the class, and imports the tuner, which imports this module.
 ByTable = Any
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate

@@ -19,15 +19,10 @@ from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
-from kcl.drivers import devices
-from kcl.drivers.child import OPEN, ChildFault, Verdict
-from kcl.errors import CacheFault
-from kcl.line import bindings_of
-from kcl.programs.program_key import header_files
-from kcl.tuning import candidates, race, views
-from kcl.tuning import search as searches
-from kcl.tuning.bench import Bench
-from kcl.tuning.candidates import (
+from kcl.choices.tuning import candidates, race, views
+from kcl.choices.tuning import search as searches
+from kcl.choices.tuning.bench import Bench
+from kcl.choices.tuning.candidates import (
     LIMIT_SECONDS,
     UNMADE,
     ByTable,
@@ -35,10 +30,15 @@ from kcl.tuning.candidates import (
     Trial,
     TuningCandidate,
 )
-from kcl.tuning.child import Question, Tolerance
-from kcl.tuning.race import Standing
-from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
+from kcl.choices.tuning.child import Question, Tolerance
+from kcl.choices.tuning.race import Standing
+from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
+from kcl.drivers import devices
+from kcl.drivers.child import OPEN, ChildFault, Verdict
+from kcl.errors import CacheFault
+from kcl.line import bindings_of
+from kcl.programs.program_key import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
 # Shares of the time: for building and comparing, then for the search.

@@ -1,9 +1,9 @@
-"""kcl.tuning.results: what a candidate computes is compared with what the default computes."""
+"""kcl.choices.tuning.results: what a candidate computes is compared with what the default computes."""
 
 import numpy as np
 import pytest
 
-from kcl.tuning import results
+from kcl.choices.tuning import results
 
 
 def difference(one, other):

@@ -9,11 +9,11 @@ import pyopencl as cl
 import pytest
 
 import kcl
+from kcl.choices.tuning import child
+from kcl.choices.tuning.candidates import CandidateFiles
+from kcl.choices.tuning.child import Rig
 from kcl.drivers import devices
 from kcl.handle import chooser_of
-from kcl.tuning import child
-from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.child import Rig
 
 pytestmark = pytest.mark.slow_platforms
 
