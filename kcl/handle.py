@@ -119,16 +119,16 @@ class Kernel:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
             if result is not None:
                 return result
-        options, tried = (allocator, wait_for, out_host), list[Line]()
-        launch = partial(self._launched, tried, queue, options, arguments)
+        options, refused = (allocator, wait_for, out_host), list[Exception]()
         try:
-            return self._chooser.use(queue, arguments, launch)
+            return self._chooser.use(
+                queue, arguments, partial(self._launched, queue, options, arguments, refused)
+            )
         except Exception as error:
-            refused = self._refused(tried[-1], error, arguments, queue) if tried else None
-            if refused is None:
+            if error not in refused:
                 raise
-        # Outside of the handler, so that the error has not kcl's own steps for its context.
-        raise refused
+        # Outside of the handler, and without the frames so far: the error has not kcl's own steps.
+        raise refused[-1].with_traceback(None)
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)`, which launches on `queue` with the least work and returns the event.
@@ -274,20 +274,26 @@ class Kernel:
 
     def _launched(
         self,
-        tried: list[Line],
         queue: cl.CommandQueue,
         options: Options,
         arguments: dict[str, Any],
+        refused: list[Exception],
         line: Line,
     ) -> tuple[Any, Any]:
-        """Launch a line, and note that it was tried."""
-        tried.append(line)
-        arguments = self._taken(line, arguments)
-        flat = unpack(line.packed, arguments) if line.packed else arguments
-        launcher = line.known(queue, flat)
-        if launcher is None:
-            return self._first(line, queue, options, arguments)
-        return launcher(queue, *options, flat)
+        """Launch a line; raises the error of a call in the user's terms, and adds it to `refused`."""
+        try:
+            arguments = self._taken(line, arguments)
+            flat = unpack(line.packed, arguments) if line.packed else arguments
+            launcher = line.known(queue, flat)
+            if launcher is None:
+                return self._first(line, queue, options, arguments)
+            return launcher(queue, *options, flat)
+        except Exception as error:
+            in_words = self._refused(line, error, arguments, queue)
+            if in_words is None:
+                raise
+            refused.append(in_words)
+        raise refused[-1]
 
     def _first(
         self, line: Line, queue: cl.CommandQueue, options: Options, arguments: dict[str, Any]
@@ -403,8 +409,7 @@ class Kernel:
         from kcl.launch import refusals
 
         if isinstance(error, CacheMiss):
-            # The user's frames are added, and not kcl's.
-            return error.with_traceback(None)
+            return error
         arguments = self._taken(line, arguments)
         base, ready_code = line.generate.base, next(iter(line.ready.values()), None)
         is_source = ready_code is not None and ready_code.code.invoker.front_end == "opencl"
@@ -447,7 +452,7 @@ class Kernel:
         from kcl.launch import refusals
 
         names = refusals.given_in_calls(self._chooser.general().arguments) or ["name"]
-        return ", ".join([f"{name}=..." for name in names])
+        return ", ".join(f"{name}=..." for name in names)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:

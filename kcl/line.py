@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Launch = Callable[..., cl.Event]
 # Errors of sizes of a call that cannot be known, and of a queue without bindings.
-UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
+UNKNOWN = (AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 
 # The attribute of the user's queue or context that holds its bindings.
 _ATTRIBUTE = "_kcl_bindings"

@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -78,21 +78,27 @@ def code_of(texts: Mapping[str, str]) -> str:
     A size is a whole number that the call names, else what the text says. A text that asks for an attribute of the
     name, as `n.shape[0]`, means an array of that name.
     """
-    code = ""
+    code, in_call = "", _InCall(texts)
     for name, text in texts.items():
         is_array = text.strip() == name or re.search(rf"\b{name}\s*\.", text)
         given = f"(_kcl_size := _kcl_call.get({name!r})) is not None"
         named = "" if is_array else f"_kcl_index(_kcl_size) if {given} else "
-        code += f"({named}_kcl_whole({ast.unparse(_InCall().visit(ast.parse(text)))})),"
+        code += f"({named}_kcl_whole({ast.unparse(in_call.visit(ast.parse(text)))})),"
     return f"lambda _kcl_call: ({code})"
 
 
 class _InCall(ast.NodeTransformer):
-    """Has each name mean an argument of a call."""
+    """Has each name mean an argument of a call; a size that the call does not name is None."""
+
+    def __init__(self, sizes: Collection[str]) -> None:
+        self._sizes = sizes
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        argument = f"_kcl_call[{node.id!r}]"
-        return node if node.id in FUNCTIONS else ast.parse(argument, mode="eval").body
+        if node.id in FUNCTIONS:
+            return node
+        name = node.id
+        argument = f"_kcl_call.get({name!r})" if name in self._sizes else f"_kcl_call[{name!r}]"
+        return ast.parse(argument, mode="eval").body
 
 
 class _Variant(NamedTuple):

@@ -12,6 +12,7 @@ from loopy.diagnostic import LoopyError
 
 import kcl
 from kcl.base import process
+from kcl.choices.sizes.chooser import CallSizes
 
 AXPY = ("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1")
 PRODUCT = ("{[e,i,j]: 0<=e<n and 0<=i,j<k}", "z[e,i] = sum(j, a[e,i,j]*x[e,j])")
@@ -318,3 +319,26 @@ class TestHandle:
         assert not axpy().is_stored()
         assert added(axpy(), queue, 7)
         assert axpy().is_stored()
+
+
+class TestCallSizes:
+    @pytest.mark.parametrize(
+        ("texts", "arguments", "sizes"),
+        [
+            ({"n": "x.shape[0]"}, {"x": np.ones((4, 3))}, (4,)),
+            ({"n": "x.shape[0]"}, {"x": np.ones(4), "n": np.int32(3)}, (3,)),
+            ({"n": "x.shape[0]", "m": "2*x.size"}, {}, (0, 0)),
+            ({"n": "n", "m": "x.size"}, {"x": np.ones(4)}, (0, 4)),
+            ({"n": "n.shape[0] + round_up(m, 4)"}, {"n": np.ones(4), "m": 3}, (8,)),
+            ({"n": "max(shape . size, -size)"}, {"shape": np.ones(4), "size": -9}, (9,)),
+            ({"n": "8 // m"}, {"m": 0}, (0,)),
+        ],
+    )
+    def test_of(self, texts, arguments, sizes):
+        """A size is what the call names, or what the text says of the arguments; 0 where one is not known."""
+        assert CallSizes("axpy", texts).of(arguments) == sizes
+
+    def test_no_whole_number(self):
+        """A text whose value is no whole number is refused with its size."""
+        with pytest.raises(TypeError, match=r"kernel 'axpy': the size n is 4\.5"):
+            CallSizes("axpy", {"n": "m"}).of({"m": 4.5})
