@@ -57,6 +57,10 @@ class Kernel:
     devices, queues and threads. What is bound for a queue is released with the queue object, or some time after the
     last Kernel of the same code.
 
+    A Kernel of a recipe with sizes or with a space chooses its code for the sizes of each call. `prepare`, `source`, `key`
+    and `explain` take sizes by name, as `n=64`; without them they mean the code for any sizes. `space` is that of the
+    recipe, None if it has none.
+
     >>> @kcl.kernel
     ... def scaled(factor):
     ...     return kcl.Source(
@@ -137,6 +141,10 @@ class Kernel:
         nothing is launched. The function takes the same names, and refuses what a call refuses; a scalar is converted
         to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
         none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
+
+        The launch of a Kernel that chooses by sizes raises ValueError for sizes of another variant, and for those that a
+        `where` of the space refuses. If the choice can be launched no longer, or comes to sizes beyond a factor of two of
+        those that were measured, the defaults are bound from then on.
 
         >>> import pyopencl.array
         >>> given = cl.array.to_device(queue, x)
@@ -222,6 +230,8 @@ class Kernel:
         `kcl explain`, and which process makes the entry now, if one does. Runs the recipe if it has not run yet, unless
         that is pure. Counts no look-up and builds nothing.
 
+        Of a Kernel that chooses it says what the recipe asked of its sizes, or which row of the table led to the choice.
+
         >>> print(doubled().explain(context))
         kernel doubled
           generator: miss: not in the cache (...)
@@ -243,6 +253,8 @@ class Kernel:
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+
+        Of a Kernel that chooses, the code for any sizes counts.
 
         >>> doubled().is_stored()
         False

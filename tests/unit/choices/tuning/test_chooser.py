@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -756,6 +757,48 @@ class TestFailingChoices:
         assert table.rows[0].outcome == "no longer runs"
         kernel(queue, x=x)
         assert value() == 8
+
+
+def walked(queue, launch):
+    """Launch; return each call between two rooms of kcl that takes the queue along."""
+    calls = []
+
+    def room(frame):
+        while frame is not None and not frame.f_globals.get("__name__", "").startswith("kcl."):
+            frame = frame.f_back
+        return frame and frame.f_globals["__name__"].split(".")[1]
+
+    def note(frame, event, _value):
+        code = frame.f_code
+        taken = (*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *code.co_freevars)
+        if event == "call" and any(frame.f_locals.get(name) is queue for name in taken):
+            pair = room(frame.f_back), room(frame)
+            calls.extend([pair] if pair[0] != pair[1] else [])
+
+    sys.setprofile(note)
+    try:
+        launch()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.one_platform
+def test_way_of_the_queue(queue):
+    """The queue of a first tuned call goes through four rooms: it is decided on once, and one call leads up again."""
+    axpy_table(axpy(), queue, row(100, block=16, exact=False))
+    kernel, x, new = axpy(), np.ones(100, np.float32), cl.CommandQueue(queue.context)
+    calls = walked(new, lambda: kernel(new, x=x))
+    assert {room for pair in calls for room in pair} - {None} == {
+        "handle",
+        "choices",
+        "line",
+        "launch",
+    }
+    assert calls.count(("handle", "choices")) == 1
+    assert [pair for pair in calls if pair[1] == "choices"] == [("handle", "choices")]
+    assert calls.count(("choices", "handle")) == 1
+    assert "block=16" in added(kernel, new, 100)
 
 
 @pytest.mark.one_platform
