@@ -79,6 +79,7 @@ Use = tuple[int, float, float, float]
 Hook = Callable[[Event], object]
 
 _PLACES = 10_000
+_REMARKS = 64
 # The most bytes that the texts of all misses of a process take.
 TEXTS = 1 << 20
 # Stands for the names beyond the bound.
@@ -104,6 +105,7 @@ class EventLog:
         self.spared: set[str] = set()
         # The count of each question, with its place, that needed loopy.
         self.made: dict[str, float] = {}
+        self.remarks: dict[str, None] = {}
 
     def after_fork(self) -> None:
         """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
@@ -143,7 +145,7 @@ class EventLog:
 
     def forget(self) -> None:
         """Begin a new collection; the caller holds the lock."""
-        self.tallies, self.uses, self.asked = {}, {}, {}
+        self.tallies, self.uses, self.asked, self.remarks = {}, {}, {}, {}
         self.noted.clear()
 
 
@@ -247,6 +249,18 @@ def made(question: str, place: str) -> None:
     with state.lock:
         if name in state.made or len(state.made) < _PLACES:
             state.made[name] = state.made.get(name, 0) + 1
+
+
+def remark(words: str) -> None:
+    """Keep what else there is to say of this run, for its record: each remark once, and a bounded number of them."""
+    kept = _state().remarks
+    if len(kept) < _REMARKS:
+        kept[words] = None
+
+
+def remarks() -> list[str]:
+    """Return the remarks of this run."""
+    return [*_state().remarks]
 
 
 def stats(reset: bool = False) -> dict[str, dict[str, float]]:

@@ -172,11 +172,7 @@ def _write_record() -> bool:
         process.work_on()
     if layers.opened() and not _is_on():
         return False
-    # The module is looked up, not imported: a process without a recipe with a space imports nothing for it.
-    tuned = sys.modules.get("kcl.choices.tuning.chooser")
-    return records.write(
-        [*remarks(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ()
-    )
+    return records.write([*remarks(), *events.remarks()], late() if _is_on() else ())
 
 
 def _is_on() -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyopencl as cl
 
-from kcl.base import process
+from kcl.base import events, process
 from kcl.cache import faults, layers, lookup
 from kcl.cache.key import Part
 from kcl.choices.sizes import Sizes
@@ -45,7 +45,6 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
-_NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
 # So many choices are generated in vain: after another loopy the code of all of them is another.
 _COMPARED = 3
@@ -55,11 +54,10 @@ _PASSING = (MemoryError, cl.MemoryError, OSError)
 
 
 class Choosers:
-    """The choosers of this process, what was decided in it, and who tunes before a size is decided."""
+    """The choosers of this process, and who tunes before a size is decided."""
 
     def __init__(self) -> None:
         self.choosers: weakref.WeakSet[ByTable] = weakref.WeakSet()
-        self.decided: dict[str, None] = {}
         self.untuned: Untuned | None = None
 
     def on_change(self) -> None:
@@ -75,11 +73,6 @@ _state = process.own(Choosers)
 def tune_untuned(tune: Untuned | None) -> None:
     """Have `tune` called before a size is decided, with the arguments of its first launch; None ends that."""
     _state().untuned = tune
-
-
-def remarks() -> list[str]:
-    """Return the first decisions of this process in words, for the journal."""
-    return [*_state().decided]
 
 
 def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Chooser:
@@ -384,9 +377,7 @@ class ByTable:
 
     def _note(self, decision: Decision) -> None:
         """Note a decision for the journal, and warn of what was measured and is not served."""
-        decided = _state().decided
-        if len(decided) < _NOTED:
-            decided[f"{tables.MARK}{self.name}: {decision}"] = None
+        events.remark(f"{tables.MARK}{self.name}: {decision}")
         if decision.lost:
             told = (
                 f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"

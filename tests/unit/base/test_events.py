@@ -172,7 +172,7 @@ def test_modules_left_out(child):
         "drivers/pocl",
         "drivers/nvidia.py",
         "remote",
-        "tuning",
+        "choices/tuning",
         "bundle",
         "workers",
     ):
@@ -181,3 +181,13 @@ def test_modules_left_out(child):
     (child.directory / "driver.py").write_text(PROGRAM)
     done = child.python("driver.py")
     assert done.stdout == f"{copy / '__init__.py'} 16.0\n", done.stderr
+
+
+def test_remarks():
+    """Remarks on a run are kept once each, as far as their number is bounded; a new collection has none."""
+    for number in (1, 1, *range(100)):
+        events.remark(f"remark {number}")
+    assert events.remarks()[:2] == ["remark 1", "remark 0"]
+    assert len(events.remarks()) == 64
+    events.forget()
+    assert events.remarks() == []

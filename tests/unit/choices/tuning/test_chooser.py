@@ -16,7 +16,7 @@ from loopy.diagnostic import LoopyError
 from measured import measured, put
 
 import kcl
-from kcl.base import process
+from kcl.base import events, process
 from kcl.choices.tuning import chooser
 from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
@@ -546,7 +546,7 @@ class TestMeasuredCode:
             factor, said = edited({}, after)
         assert factor == right
         assert words in said
-        assert any(words in remark for remark in chooser.remarks())
+        assert any(words in remark for remark in events.remarks())
 
     def test_next_best(self, edited):
         """Where the winner was edited, the next one that is as it was measured runs."""
