@@ -493,8 +493,7 @@ def chooser_of(kernel: Kernel) -> Chooser:
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    chooser = kernel._chooser
-    return Lead(chooser.name, chooser.parameters, running.shown).described()
+    return Lead(kernel.name, kernel._chooser.parameters, running.shown).described()
 
 
 def prepare_only(
