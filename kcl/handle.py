@@ -174,6 +174,18 @@ class Kernel:
         """Measure the choices of a recipe's space with these arguments, and serve the fastest from now on.
 
         Raises TypeError for a recipe without a space, and for arguments that are no contiguous arrays and numbers.
+
+        >>> @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[1, 4]))
+        ... def filled(block=1):
+        ...     return kcl.Source(
+        ...         "kernel void filled(global float *x, int n) { x[get_global_id(0)] = 1; }",
+        ...         entry="filled",
+        ...         arguments=[kcl.Array("x", np.float32, "n", "inout"), kcl.Scalar("n", np.int32)],
+        ...         global_size="n",
+        ...         local_size=block,
+        ...     )
+        >>> print(filled().tune(queue, x=np.zeros(64, np.float32)))
+        filled at n = 64: ...
         """
         chooser = self._chooser
         if chooser.space is None:

@@ -148,4 +148,6 @@ class Session:
 
     def _stop(self) -> NoReturn:
         output.complain("stopped: what is known is kept, and the next `kcl tune` goes on with it")
+        # Under `-m` Python ends by the signal if that stopped a text of `exec` or `eval`, until another text runs.
+        exec("")
         sys.exit(130)

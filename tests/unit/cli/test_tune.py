@@ -32,6 +32,8 @@ def adding(turns=1000, how="right"):
     endless = "while (x[i] != -5) x[i] = 0;" if how == "endless" else ""
     if how == "endless":
         open("begun", "w").close()
+    if os.environ.get("STOPPED"):
+        exec("raise KeyboardInterrupt")
     if os.environ.get("COUNT_TURNS") and turns == 1 and (found := glob.glob(os.environ["TMPDIR"] + "/kcl-tune-*")):
         with open("turns", "a") as file:  # how many tunings have a folder as a candidate is generated
             print(len(found), file=file)
@@ -144,9 +146,13 @@ class TestTune:
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
         _out, said = running.communicate(timeout=120)
-        assert running.returncode == 130
+        assert running.returncode == 130, said
         assert "stopped: what is known is kept, and the next `kcl tune` goes on with it" in said
         assert os.listdir(folder) == []
+
+    def test_interrupted_in_a_text(self, program):
+        """The status is the same where the signal comes as Python runs a text."""
+        assert "stopped" in program("all", "64", options=LONG, code=130, STOPPED="1").stderr
 
     def test_two_at_once(self, program, child, context, monkeypatch):
         """Two tunings at once take turns, and the second one measures nothing."""
