@@ -70,10 +70,11 @@ def _leading(name: str) -> str:
     if name in GENERATING and not (_state().attends or _is_off()):
         from kcl.frontends.loopy import insides
 
+        is_asked = insides.listener in sys.meta_path
         _state().attends = True
         insides.attend()
-        # The listener of `insides` is asked too.
-        return top
+        # The listener of `insides` has the module: it asks this one, or is asked as this one goes on.
+        return "" if is_asked else top
     # For most imports the answer needs no further module.
     if top == "kcl" or top in sys.stdlib_module_names:
         return ""

@@ -17,6 +17,7 @@ def test_one_command():
     assert run("wait").output == "every entry is complete\n"
 
 
+@pytest.mark.faults
 def test_nothing_is_stored(tmp_path):
     """Where the layers are in memory only nothing is complete: the exit status is 1."""
     (tmp_path / "open").mkdir()

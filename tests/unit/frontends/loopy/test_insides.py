@@ -321,6 +321,19 @@ class TestOriginal:
 
 
 class TestImports:
+    def test_after_a_comparison(self, child):
+        """A generator that was there before kcl, and a key before loopy's import, make no change of that import."""
+        code = """
+            import importlib, json
+            import pymbolic
+            import kcl.loopy
+            from kcl.frontends.loopy import insides
+            before = insides.now()
+            importlib.import_module("loopy")
+            print(json.dumps([len(before), len(insides.now())]))
+            """
+        assert child.json(code) == [0, 0]
+
     def test_without_loopy(self, child):
         """A process without loopy has no baseline, and does not import this module."""
         code = """
