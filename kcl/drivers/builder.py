@@ -10,9 +10,7 @@ Nothing here knows a front end: an entry has the source of its program, and its 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import pyopencl as cl
@@ -21,7 +19,7 @@ from kcl import drivers
 from kcl.base.settings import option
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Part
-from kcl.drivers.child import Verdict, answer, limit
+from kcl.drivers.child import Verdict, serve
 from kcl.errors import UnknownInput
 from kcl.launch import first
 from kcl.programs.compilation import refusal, text_of
@@ -41,10 +39,7 @@ class Order(NamedTuple):
 
 def main(descriptor: int) -> None:
     """Build for the parent."""
-    limit()
-    pipe = Connection(descriptor)
-    answer(pipe, Builder(pipe.recv()))
-    os._exit(0)
+    serve(descriptor, Builder)
 
 
 class Builder:

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -109,6 +109,15 @@ def limit(more: int | None = None) -> None:
                 now = int(stream.read().split()[0]) * resource.getpagesize()
             most = resource.getrlimit(resource.RLIMIT_AS)[1]
             resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
+
+
+def serve(descriptor: int, made_of: Callable[[Any], Any]) -> None:
+    """Answer the questions of the parent at a descriptor by what is made of its first message, and end this process."""
+    limit()
+    pipe = Connection(descriptor)
+    answer(pipe, made_of(pipe.recv()))
+    # Nothing of a driver runs as the process ends.
+    os._exit(0)
 
 
 def answer(pipe: Connection, of: Any) -> None:

@@ -112,8 +112,9 @@ class Setting(NamedTuple):
 
 _NOBODY, _NONE = frozenset[int](), frozenset[str]()
 _NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
+_ROOT = Setting("KCL_CACHE_DIR", "path", None)
 SETTINGS = (
-    Setting("KCL_CACHE_DIR", "path", None),
+    _ROOT,
     Setting("KCL_DUMP", "path", None),
     Setting("KCL_MAX_SIZE", "size", 2_000_000_000),
     Setting("KCL_NO_CACHE", _NAMES, _NONE),
@@ -191,7 +192,7 @@ def read() -> Settings:
 
 def cache_dir() -> str | None:
     """Return the root of kcl's files alone: a miss asks for it often."""
-    return _cache_dir(_value(SETTINGS[0], {}))[0]
+    return _cache_dir(_value(_ROOT, {}))[0]
 
 
 def batch() -> str:

@@ -14,11 +14,9 @@ A question that takes too long ends the child, too, since the parent may have di
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +29,7 @@ from kcl.choices.tuning.race import Sample
 from kcl.choices.tuning.results import BY, Arrays, difference
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
-from kcl.drivers.child import ChildFault, Verdict, answer, limit
+from kcl.drivers.child import ChildFault, Verdict, limit, serve
 from kcl.launch import ARRAYS, Launcher
 from kcl.programs.stage import build_of
 
@@ -90,11 +88,7 @@ def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
 
 def main(descriptor: int) -> None:
     """Launch candidates for the parent."""
-    limit()
-    pipe = Connection(descriptor)
-    answer(pipe, Rig(pipe.recv()))
-    # Nothing of a driver runs as the process ends.
-    os._exit(0)
+    serve(descriptor, Rig)
 
 
 class GuardedCall:
