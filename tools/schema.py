@@ -28,7 +28,7 @@ class Printed(NamedTuple):
 
 
 _KERNEL = Field("kernel", "string", "the name of the recipe")
-_LAYER = Field("layer", "string", "`generator` or `binary`")
+_LAYER = Field("layer", "string", "`generator`, `binary` or `tuning`")
 _KEY = Field("key", "string", "the digest of its key, in full")
 _DRIVER = Field("driver", "string", "the file of the program, without its folder")
 _ENTRY = (
@@ -68,6 +68,7 @@ _ENTRY = (
 _COUNTS = (
     Field("hits", "integer", "look-ups that found their entry"),
     Field("misses", "integer", "look-ups that did not"),
+    Field("defaults", "integer", "calls of recipes with a space that take their defaults"),
     Field("bypassed", "integer", "look-ups that could not be, or were switched off"),
     Field("errors", "integer", "look-ups in which something failed"),
     Field("seconds", "number", "what all of them took, with the work of those that were no hits"),
@@ -107,7 +108,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
             Field("sites", "list of <site>", "the site directories"),
             Field("remote", "<remote>", "the remote"),
-            Field("tuning", "<tuning>", "the choices that were measured"),
             Field("pending", "<pending>", "the programs that are still being completed"),
             Field(
                 "late",
@@ -172,14 +172,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("seconds", "number", "how long that took"),
                 Field("refused", "list of string", "why its packs did not come or go, if so"),
                 Field("words", "list of string", "the same as sentences"),
-            ),
-            tuning=(
-                Field("sizes", "integer", "for how many sizes there is a choice"),
-                Field("kernels", "list of string", "the kernels of which there is one"),
-                Field("on", "boolean", "whether calls are served these choices"),
-                Field(
-                    "words", "string", "the same as a sentence; empty where nothing was measured"
-                ),
             ),
             pending=(
                 Field("programs", "integer", "how many wait to be completed"),
@@ -345,7 +337,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
     ),
     "stats": (
         _object(
-            Field("layer", "string", "`generator` or `binary`", always=False),
+            Field("layer", "string", "`generator`, `binary` or `tuning`", always=False),
             Field("kernel", "string", "the name of the recipe", always=False),
             Field("day", "string", "as 2026-03-31", always=False),
             *_COUNTS,

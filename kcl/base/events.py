@@ -84,7 +84,15 @@ _REMARKS = 64
 TEXTS = 1 << 20
 # Stands for the names beyond the bound.
 OTHERS = "(others)"
-_COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
+_COLUMNS = {
+    "hit": "hits",
+    "miss": "misses",
+    "default": "defaults",
+    "bypass": "bypassed",
+    "error": "errors",
+}
+# Outcomes with nothing to explain.
+_QUIET = ("hit", "default")
 
 
 class EventLog:
@@ -207,7 +215,7 @@ def emit(
     parameters.
     """
     now, state = time.time(), _state()
-    parameters = None if event.outcome == "hit" or asking is None else asking.texts()
+    parameters = None if event.outcome in _QUIET or asking is None else asking.texts()
     entries = tuple(entries)
     with state.lock:
         event = state.once(event, entries or ((key.digest,) if key is not None else ()))
@@ -222,7 +230,7 @@ def emit(
                 if not count and asking is not None:
                     state.asked[digest] = event.kernel, tuple(asking.parameters)
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
-        if event.outcome != "hit":
+        if event.outcome not in _QUIET:
             state.noted.append(
                 MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters)
             )
@@ -264,7 +272,7 @@ def remarks() -> list[str]:
 
 
 def stats(reset: bool = False) -> dict[str, dict[str, float]]:
-    """Return the counters of this process: layer -> hits, misses, bypassed, errors, seconds, saved, bytes.
+    """Return the counters of this process: layer -> hits, misses, defaults, bypassed, errors, seconds, saved, bytes.
 
     Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did. With
     `reset` the next call counts from now on; the report and `kcl stats` lose nothing. So you see what a part of a
@@ -337,6 +345,7 @@ def _empty_row() -> dict[str, float]:
     return {
         "hits": 0,
         "misses": 0,
+        "defaults": 0,
         "bypassed": 0,
         "errors": 0,
         "seconds": 0.0,

@@ -20,7 +20,7 @@ Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the
 Contents = dict[Place, Entry]
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
 # Memos travel beside the entries of layers.
-_MEMOS = (places.SHAPES, places.TUNING)
+_MEMOS = (places.SHAPES,)
 _KINDS = (*settings.LAYERS, *_MEMOS)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
@@ -106,7 +106,7 @@ def store(
     """
     for (kind, address), entry in unpack(data, info):
         is_memo = kind in _MEMOS
-        if is_memo and (into or settings.read().no_cache & {kind, *settings.LAYERS}):
+        if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
             continue
         if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
@@ -123,9 +123,9 @@ def store(
             target.publish(address, new)
         else:
             target.put(address, new.pack())
-            # By the note an edit of that recipe is said on this machine, too.
-            if note := str(entry.metadata.get("note") or ""):
-                notes.write(note, entry.key.digest)
+        # By the note of a table an edit of that recipe is said on this machine, too.
+        if not into and (note := str(entry.metadata.get("note") or "")):
+            notes.write(note, entry.key.digest)
 
 
 def brought() -> dict[Place, list[str]]:

@@ -274,7 +274,7 @@ class Layer:
 
 @contextmanager
 def disabled(*layers: str) -> Iterator[None]:
-    """Switch layers of kcl off in a block, "generator" or "binary", or both if none is named.
+    """Switch layers of kcl off in a block, "generator", "binary" or "tuning", or all if none is named.
 
     What the block makes is neither looked up nor stored. The block counts for its thread, and for tasks that begin in
     it. A kernel that was launched before stays bound. Raises ValueError for another name.

@@ -28,7 +28,7 @@ class LayerRow(NamedTuple):
     store. `on_disk` takes that folder and the names in it, and returns the stores there, those of other Python versions
     too. `own` are the shared folder that a removal looks in, and a pattern of the layer's names there; `files` is the
     name of a directory store there. With `keeps_read` memory keeps the entries that were read, beside those made in
-    this process.
+    this process. Reports show a layer `always`, or only if something asked it.
     """
 
     owners: dict[str, str]
@@ -38,6 +38,7 @@ class LayerRow(NamedTuple):
     files: str = ""
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
     keeps_read: bool = True
+    always: bool = True
 
 
 class OpenLayers(process.LockedState):
@@ -165,5 +166,13 @@ TABLE = {
         stores=lambda: [Directory(places.binaries(), notes_use=True)],
         # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.
         keeps_read=False,
+    ),
+    settings.TUNING: LayerRow(
+        owners={"loopy": "pyopencl", "opencl": "pyopencl"},
+        own=places.CHOICES,
+        files=places.TABLES,
+        folder=lambda: places.own(places.TABLES),
+        stores=lambda: [Directory(places.own(places.TABLES), notes_use=True)],
+        always=False,
     ),
 }

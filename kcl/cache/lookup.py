@@ -83,6 +83,7 @@ class Stage(Generic[Job]):
     """
 
     __slots__ = ()
+    required = True  # KCL_STRICT=hit allows hits only
     verb = "made"  # the work of another process on the value, in the past tense
     refused = "the stored entry could not be used"  # words before the error of a load
 
@@ -218,6 +219,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         raise
     if (
         look.outcome != "hit"
+        and stage.required
         and "hit" in stage.layer.chosen.strict
         and not look.reason.startswith("off: ")
     ):
@@ -247,7 +249,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     try:
         if look.outcome == "hit":
             look = stage.counted(job, look)
-        else:
+        elif look.outcome != "default":
             # A warm start does without this module.
             from kcl.cache import progress
 

@@ -3,6 +3,7 @@
     pytools/pdict-v5-kcl-generated-v1-<Python>.sqlite   the generator layer, beside the PersistentDicts of pytools
     pytools/kcl-generated-v1/                           the generator layer where SQLite cannot be used
     pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer; on PoCL a CPU's name is LLVM's
+    kcl/tuning/                                         the tuning layer
     kcl/                                                files that belong to no entry: one folder for each sort
 
 `kcl.base.settings.option.folder` returns the paths of these three folders. A comment on each name below describes its
@@ -35,7 +36,7 @@ PINS = "pins"  # the kernels exempt from the bounds on the stores
 NOTES = "notes"  # small states by name: see kcl.cache.notes
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
-TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
+TABLES = "tuning"  # the tuning layer
 SORTS = (
     FLIGHT,
     JOURNAL,
@@ -46,7 +47,6 @@ SORTS = (
     QUARANTINE,
     REMOVED,
     SHAPES,
-    TUNING,
 )
 
 # Beside the jobs: the beginning of the name of a helper's own PoCL cache.
@@ -62,6 +62,7 @@ DAMAGED = ".damaged"
 # A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"
 PROGRAMS = "pyopencl", r"kcl-binary-v\d+"
+CHOICES = KCL, TABLES
 KEPT = KCL, "|".join(SORTS)
 # The folders that kcl writes in.
 FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -35,19 +35,6 @@ class UsedMemos:
 _state = process.own(UsedMemos)
 
 
-def every(folder: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the readable memos in a folder, with their places."""
-    memos = store(folder)
-    memo_places: list[str] = []
-    with suppress(*_FAULTS):
-        memo_places += memos.scan()
-    for place in memo_places:
-        with suppress(*_FAULTS):
-            blob = memos.get(place)
-            if blob is not None:
-                yield place, entry_at(place, blob)
-
-
 def places_used() -> list[tuple[str, str]]:
     """Return the places that this process used, each with its layer, or with the folder of a memo."""
     used = {name: layer.used for name, layer in layers.opened().items()} | _state().used
@@ -63,11 +50,10 @@ def store(folder: str) -> Directory:
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
-    def __init__(self, folder: str, key: Key, label: str = "", kept: int = 0) -> None:
+    def __init__(self, folder: str, key: Key) -> None:
         self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
-        self._kept = kept or KEPT
-        self._place = address(key.digest, label=label or folder)
+        self._place = address(key.digest, label=folder)
         _state().used.setdefault(folder, {})[self._place] = True
 
     def read(self) -> dict[str, Any]:
@@ -87,7 +73,7 @@ class RunMemo:
                 (item.stat(follow_symlinks=False).st_mtime, place)
                 for place, item in self._store.items()
             ]
-            for _moment, place in sorted(moments, reverse=True)[self._kept :]:
+            for _moment, place in sorted(moments, reverse=True)[KEPT:]:
                 self._store.delete(place)
 
 

@@ -43,8 +43,8 @@ def purge(
 ) -> None:
     """Remove caches: kcl's own, or those that are named.
 
-    LAYER is `kcl` (both layers and all that belongs to them, as where none is named), `generator`, `binary`, or the
-    name of another cache, see `kcl status`. Mesa's, which serves the whole desktop, is removed only where it is named.
+    LAYER is `kcl` (its layers and all that belongs to them, as where none is named), `generator`, `binary`, `tuning`, or
+    the name of another cache, see `kcl status`. Mesa's, which serves the whole desktop, is removed only where it is named.
     Paths and sizes are shown first, and then you are asked. Links are never followed, and nothing is removed that is
     not the cache's own.
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from kcl.base import settings
-from kcl.base.text import tables
 from kcl.base.text.markup import Html
 from kcl.cli import output, pages
 from kcl.inspect import kernels, summary
@@ -67,7 +65,7 @@ def facts(run: Run) -> dict[str, str]:
         "processes": f"{len(run.processes)} processes"
         if len(run.processes) > 1
         else f"process {run.processes[0]}",
-        "layers": "\n".join(tables.lines(summary.HEAD, summary.cells(run.layers))),
+        "layers": "\n".join(summary.lines(run.layers)),
         "kernels": "\n".join(kernels.lines(run.rows)),
         "misses": "\n".join([*misses.lines(run.told), *left]),
     }
@@ -109,5 +107,5 @@ def _bars(rows: Sequence[KernelRow]) -> Iterator[Html]:
             source=row.source,
             longest=str(longest),
             **{name: str(length) for name, length in row.lengths.items()},
-            **{layer: kernels.outcome(row.of(layer)) for layer in settings.LAYERS},
+            layers="; ".join(map(": ".join, kernels.outcomes(row).items())),
         )

@@ -11,7 +11,6 @@ from kcl import bundle
 from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cache import places, run_memo
 from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import flush, inventory
@@ -28,8 +27,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
 
     KERNEL is a name, or a pattern such as 'mat*': without one the whole cache is saved. The code of a kernel comes with
     its programs, and with the rows that lead to it. Entries that wait for their binary are completed first, as by
-    `kcl flush`. Programs with debug information stay at home. What was measured for recipes with a space comes too,
-    unless a layer or the last run is named.
+    `kcl flush`. Programs with debug information stay at home. What was measured for recipes with a space comes too.
 
     Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
     """
@@ -42,12 +40,6 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
             entry = inventory.read(row, faults)
             if entry is not None:
                 contents.add(entries, row.layer, row.address, entry, info)
-    if not layer_names and not last_run:
-        entries |= {
-            (places.TUNING, at): entry
-            for at, entry in run_memo.every(places.TUNING)
-            if _is_named(str(entry.metadata.get("kernel")), kernel)
-        }
     if entries:
         bundle.write(file, entries, info)
         output.say(f"{file}:\n{info}")
@@ -76,7 +68,7 @@ def _chosen(
         if _is_named(row.kernel, kernels) and (not last_run or row.digest in ran)
     }
     # A run has used both partners.
-    texts = set() if last_run else set(named.values())
+    texts = set() if last_run else {*named.values()} - {""}
     chosen = [row for row in shown if row.digest in named or inventory.launched(row)[0] in texts]
     code = [row for row in chosen if row.layer == settings.GENERATOR]
     led = {digest for row in code for digest in inventory.led_by(row.key)}
@@ -85,5 +77,6 @@ def _chosen(
         row
         for row in rows
         if (row.kind == inventory.BASE and row.digest in led)
+        or (row.kind == inventory.FACTS and row.digest in named)
         or (row.kind == inventory.PROOFS and row.kernel in sites)
     ]

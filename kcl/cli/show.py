@@ -74,7 +74,7 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     """Show all about one entry.
 
     KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
-    both. What is asked for by an option is printed as it is, and nothing else. `--tuning --html PAGE` draws the
+    all. What is asked for by an option is printed as it is, and nothing else. `--tuning --html PAGE` draws the
     choices.
 
     Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
@@ -156,11 +156,13 @@ def _chosen(
     )
     if not fitting:
         output.fail(f"{key}: an entry of the {rows[0].layer} layer has no {wanted[0]}")
-    code, programs = ([row for row in fitting if row.layer == layer] for layer in settings.LAYERS)
+    code, programs, tables = (
+        [row for row in fitting if row.layer == layer] for layer in settings.LAYERS
+    )
     if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
         # The programs of several devices were made of it.
         return code
-    if len(code) > 1 or len(programs) > 1:
+    if max(map(len, (code, programs, tables))) > 1:
         output.complain(
             f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:"
         )
@@ -169,7 +171,7 @@ def _chosen(
         )
         output.end(True)
     # A text that is asked for is that of the program, if there is one.
-    return [*code, *programs][-1:] if wanted else [*code, *programs]
+    return [*tables, *code, *programs][-1:] if wanted else [*code, *programs, *tables]
 
 
 def _about(shown: ShownEntry) -> str:
@@ -179,7 +181,7 @@ def _about(shown: ShownEntry) -> str:
         f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items()
     )
     numbered, room = len(line.partners) > 1, output.width()
-    tables = views.tables(line.kernel) if line.layer == settings.GENERATOR else ()
+    tables = views.tables(line.kernel) if line.layer != settings.BINARY else ()
     measured = sum(len(table.rows) for table in tables)
     facts = {
         "kernel": line.kernel,

@@ -13,14 +13,15 @@ from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import OUTCOMES, Counters, merged
+from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, merged
 
 BY = ("layer", "kernel", "day")
-# Its sort key: this layer comes before the binary layer.
-_ORDER = {settings.GENERATOR: " generator"}
+# The sort keys of the layers: their order in the line.
+_ORDER = {name: f" {place}" for place, name in enumerate(settings.LAYERS)}
 _COUNTED = (
     Column("hits"),
     Column("misses"),
+    Column("defaults", 4),
     Column("bypassed", 3),
     Column("errors", 2),
     Column("hit rate"),
@@ -62,9 +63,13 @@ def stats(by: str, reset: bool) -> output.Reply:
 
     def show() -> None:
         if rows:
+            left_out = "" if any(row[SELDOM] for row in rows.values()) else SELDOM
             output.table(
-                [*(Column(name, 0, "end", 20) for name in names), *_COUNTED],
-                [(*place, *cells(row)) for place, row in rows.items()],
+                [
+                    *(Column(name, 0, "end", 20) for name in names),
+                    *(column for column in _COUNTED if column.title != left_out),
+                ],
+                [(*place, *cells(row, left_out)) for place, row in rows.items()],
             )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
@@ -88,10 +93,10 @@ def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counter
     return dict(sorted(sums.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
-def cells(row: Counters) -> tuple[str, ...]:
-    """Write counters as cells of a table."""
+def cells(row: Counters, left_out: str = "") -> tuple[str, ...]:
+    """Write counters as cells of a table, but that of a name."""
     return (
-        *(str(int(row[name])) for name in OUTCOMES),
+        *(str(int(row[name])) for name in OUTCOMES if name != left_out),
         percent(hit_rate(row)),
         output.seconds(row["seconds"]),
         saved(row["saved"]),
@@ -99,8 +104,8 @@ def cells(row: Counters) -> tuple[str, ...]:
 
 
 def hit_rate(row: Counters) -> float | None:
-    """Return the share of hits among all look-ups; None where there were none."""
-    looks = sum(row[name] for name in OUTCOMES)
+    """Return the share of hits among the look-ups that wanted one; None where there were none."""
+    looks = sum(row[name] for name in OUTCOMES if name != SELDOM)
     return row["hits"] / looks if looks else None
 
 

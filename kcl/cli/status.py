@@ -16,7 +16,6 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
 from kcl.cache.faults import site_words
-from kcl.choices.tuning import views
 from kcl.cli import output, stats
 from kcl.errors import CacheFault
 from kcl.foreign import Place, contents
@@ -85,7 +84,6 @@ def status(everything: bool, directory: str | None) -> output.Reply:
                     settings.read().site, *map(layers.sites, settings.LAYERS), strict=True
                 )
             ],
-            "tuning": views.facts(),
             "remote": state.facts(),
             "pending": {
                 "programs": len(waiting.here),
@@ -166,13 +164,7 @@ def _site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
 def _show(facts: dict[str, Any], everything: bool) -> None:
     rows, pending = facts["layers"], facts["pending"]
     placed = [row for row in rows if row["directory"]]
-    # By default a row is shown that is here, or holds entries, or that the user switched off.
-    usual = [
-        row
-        for row in placed
-        if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
-    ]
-    output.table(_HEAD, [_cells(row) for row in (placed if everything else usual)])
+    output.table(_HEAD, [_cells(row) for row in placed if everything or _is_usual(row)])
     lines = list(facts["notes"])
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and facts["max_size"]:
@@ -187,7 +179,7 @@ def _show(facts: dict[str, Any], everything: bool) -> None:
         usage = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or usage}")
     lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
-    lines += [*filter(None, [facts["tuning"]["words"]]), *facts["remote"]["words"]]
+    lines += facts["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
     lines += [
@@ -195,6 +187,14 @@ def _show(facts: dict[str, Any], everything: bool) -> None:
     ]
     for line in lines:
         output.say(line)
+
+
+def _is_usual(row: dict[str, Any]) -> bool:
+    """Return True for a cache that is here, or holds something, or that the user switched off."""
+    if row["bytes"] or row["kind"] == NEIGHBOUR:
+        return bool(row["bytes"])
+    is_seldom = row["kind"] == KCL and not layers.TABLE[row["layer"]].always
+    return not row["on"] or (row["here"] and not is_seldom)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

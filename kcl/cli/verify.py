@@ -19,7 +19,7 @@ _CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next
 @output.flag("--headers", help="Read the headers alone: a quick look.")
 @output.replies("what was checked, and what is damaged")
 def verify(headers: bool) -> output.Reply:
-    """Check the entries of both layers.
+    """Check the entries of all layers.
 
     Every byte is read against the digest over the whole, as each hit does. With --headers only the digest of every
     header, the lengths and the keys are checked, which finds torn and misplaced entries at once.

@@ -1,4 +1,4 @@
-"""The catalogue: the entries of both layers with their uses and partners, for `kcl.entries`, `kcl ls` and `kcl show`.
+"""The catalogue: the entries of the layers with their uses and partners, for `kcl.entries`, `kcl ls` and `kcl show`.
 
 The catalogue gathers the uses and partners only for the entries that are shown: a cache has thousands.
 """
@@ -89,7 +89,7 @@ def _cell(of: object) -> str:
 
 
 class Catalogue:
-    """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
+    """The entries of the layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
     def __init__(self, faults: list[Refusal]) -> None:
         # Every header is read each time. A stored listing saved 0.7 s at 10,000 entries, and took 180 lines.
@@ -103,7 +103,7 @@ class Catalogue:
         device: str | None = None,
         sort: str = "built",
     ) -> list[ListedEntry]:
-        """Return the entries of the named layers, or of both layers.
+        """Return the entries of the named layers, or of all layers.
 
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
         """
@@ -163,7 +163,7 @@ class Catalogue:
 
 
 def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:
-    """Return the entries of the layers that are named, of both where none is, the youngest first, as `kcl ls` does.
+    """Return the entries of the layers that are named, of all where none is, the youngest first, as `kcl ls` does.
 
     `kernel` is a name or a shell pattern, `device` a part of the device's name.
 

@@ -37,7 +37,8 @@ _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 # The header of a row without code lacks this, and a listing of code need not parse it.
 _IS_CODE = b'"function":'
 
-CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
+# The kinds of rows of the generator layer, and what the tuning layer keeps beside its tables.
+CODE, BASE, PROOFS, FACTS = "code", "base", "proofs", "facts"
 # In the key of a row with a base row this part follows the parts of the base row.
 _SPECIAL = Part("row", "special")
 
@@ -57,10 +58,11 @@ class ListedEntry:
     """An entry by its header; `size` is that of the whole, in bytes.
 
     `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
-    recorded calls). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
+    recorded calls), or in the tuning layer "facts" (the outcomes of candidates).
+    `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
-    `is_shown` is False for rows that only lead to code.
+    `is_shown` is False for rows that only lead to code, and for facts.
     """
 
     def __init__(
@@ -82,8 +84,8 @@ class ListedEntry:
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
         self.kernel = str(metadata.get("kernel", ""))
-        self.kind = layer if layer != settings.GENERATOR else _kind(metadata)
-        self.is_shown = self.kind not in (BASE, PROOFS)
+        self.kind = _kind(layer, metadata)
+        self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
         self.device, self.platform = (
             str(names.get("name", "")) if isinstance(names, dict) else ""
             for names in map(metadata.get, ("device", "platform"))
@@ -189,7 +191,7 @@ def entries(
 ) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
-    The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there. Entries
+    Only what is shown is yielded, unless `all_rows` asks for the rest too, such as the rows that lead to code. Entries
     of site directories come last, and not at all if only one's `own` are wanted.
     """
     # Without a list the faults are collected and dropped.
@@ -253,7 +255,9 @@ def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     ]
 
 
-def _kind(metadata: Mapping[str, Any]) -> str:
+def _kind(layer: str, metadata: Mapping[str, Any]) -> str:
+    if layer != settings.GENERATOR:
+        return FACTS if FACTS in metadata else layer
     if "proven" in metadata:
         return PROOFS
     return CODE if "function" in metadata else BASE
@@ -299,17 +303,16 @@ def _where(file: str, address: str) -> str:
 
 
 def measure_store(layer: str, store: layers.Files) -> Contents:
-    """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
+    """Count the entries of a store that are shown. Raises nothing."""
     measured = measure_files(store)
     try:
         if isinstance(store, Database):
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    if layer == settings.GENERATOR:
-        return measured._replace(
-            entries=sum(entry.kind == CODE for entry in of_store(layer, store, []))
-        )
+    # Of the binary layer all are.
+    if layer != settings.BINARY:
+        return measured._replace(entries=sum(1 for _entry in of_store(layer, store, [], False)))
     return measured
 
 

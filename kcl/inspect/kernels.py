@@ -15,17 +15,14 @@ from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
+from kcl.cache import layers
 from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
-from kcl.inspect.history.records import COUNTERS, DIGITS, Record, merged
+from kcl.inspect.history.records import COUNTERS, DIGITS, SELDOM, Record, merged
 from kcl.inspect.inventory import ListedEntry
 
-HEAD = (
-    tables.Column("kernel", give="words", least=20),
-    *map(tables.Column, (*settings.LAYERS, "seconds", "saved")),
-)
 _MACRO = re.compile(r"-D *(\S+)")
 # The misses of a run that are explained, at most.
 EXPLAINED = 40
@@ -213,6 +210,14 @@ def of_run(
         if entry.layer == settings.GENERATOR and entry.program
     }
     for record in run:
+        # An outcome that needs no explanation has no look-up of its own in the record.
+        looks += [
+            LookSummary(
+                layer, kernel, "default", "", "", int(row[SELDOM]), record["ended"], 0.0, 0.0
+            )
+            for (layer, kernel), row in journal.tallies(record).items()
+            if row[SELDOM]
+        ]
         for digest, used in record["uses"].items():
             stored = entries.get(digest)
             # The names of a hit come from its entry, so a hit of a removed entry cannot be told.
@@ -301,12 +306,16 @@ def text_of(entry: ListedEntry) -> tuple[str, ...]:
 
 def lines(kernels: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
+    shown = dict.fromkeys(
+        layer for row in [KernelRow("", [], []), *kernels] for layer in outcomes(row)
+    )
+    head = tables.Column("kernel", give="words", least=20)
     return tables.lines(
-        HEAD,
+        [head, *map(tables.Column, (*shown, "seconds", "saved"))],
         [
             (
                 label,
-                *(outcome(row.of(layer)) for layer in settings.LAYERS),
+                *(outcomes(row).get(layer, "-") for layer in shown),
                 *(f"{seconds:.3f}" for seconds in row.spent),
             )
             for row, label in zip(kernels, labels(kernels), strict=True)
@@ -352,6 +361,15 @@ def _typed(kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
         written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds.items())
         typed.append(f"{label} {written}" if kinds else label)
     return typed
+
+
+def outcomes(row: KernelRow) -> dict[str, str]:
+    """Return how the look-ups of a kernel ended in each layer that is always shown, and in those that it asked."""
+    return {
+        layer: outcome(row.of(layer))
+        for layer, about in layers.TABLE.items()
+        if about.always or row.of(layer)
+    }
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

@@ -31,7 +31,7 @@ from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
-# The name that stands for both layers and all that belongs to them.
+# The name that stands for the layers and all that belongs to them.
 OWN = "kcl"
 # The files that kcl keeps beside its entries.
 KEPT = "kept"
@@ -110,10 +110,10 @@ def purge(
 ) -> Removal:
     """Remove caches as `kcl purge` does, without asking; returns what went.
 
-    `layers` are `kcl` (both layers and all that belongs to them, as where none is named), `generator`, `binary`, or the
-    name of another cache, see `kcl status`; `everything` stands for kcl, loopy, pyopencl and the OpenCL drivers.
-    `older`, seconds or a text such as "30d", takes only what was neither made nor used for so long; `kernel`, a name or
-    a shell pattern, only kcl's entries of these kernels. `dry_run` removes nothing. Afterwards every kernel of this
+    `layers` are `kcl` (its layers and all that belongs to them, as where none is named), `generator`, `binary`,
+    `tuning`, or the name of another cache, see `kcl status`; `everything` stands for kcl, loopy, pyopencl and the OpenCL
+    drivers. `older`, seconds or a text such as "30d", takes only what was neither made nor used for so long; `kernel`, a
+    name or a shell pattern, only kcl's entries of these kernels. `dry_run` removes nothing. Afterwards every kernel of this
     process is looked up again.
 
     >>> kcl.purge("binary", kernel="doubled", dry_run=True)
@@ -265,7 +265,7 @@ def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list
     if kernel is not None:
         if everything or not set(names) <= set(settings.LAYERS):
             raise ValueError(
-                "a kernel is known to the layers generator and binary only: other caches know no kernel"
+                f"a kernel is known to the layers {', '.join(settings.LAYERS)} only: other caches know no kernel"
             )
         return list(names or settings.LAYERS)
     below = [name for name, row in ROWS.items() if not row.neighbour] if everything else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, settings
@@ -14,9 +14,8 @@ from kcl.cache import layers
 from kcl.inspect import kernels, late, remarks
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, OUTCOMES
+from kcl.inspect.history.records import COUNTERS, OUTCOMES, SELDOM
 
-HEAD = [tables.Column(title) for title in ("layer", *COUNTERS)]
 NOTHING = "kcl: no kernel was asked for"
 
 
@@ -42,13 +41,13 @@ def report() -> Report:
     generator 0 1 ...
     binary 0 1 ...
     """
-    counters = _layers()
+    counters = _shown(_layers())
     notes = [f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}" for row in counters]
     notes += [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*tables.lines(HEAD, cells(counters)), *prose([*notes, *_remarks()])]))
+    return Report("\n".join([*lines(counters), *prose([*notes, *_remarks()])]))
 
 
-def prose(texts: Iterable[str]) -> list[str]:
+def prose(texts: Sequence[str]) -> list[str]:
     """Write texts as lines of 80 columns."""
     return [line for text in texts for line in folded(text, WIDTH)]
 
@@ -66,14 +65,28 @@ def _layers() -> list[dict[str, Any]]:
     ]
 
 
-def cells(counters: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Write the counters of layers as cells below `HEAD`."""
-    return [
+def lines(counters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write the counters of layers as a table."""
+    counters = _shown(counters)
+    left_out = set() if any(row[SELDOM] for row in counters) else {SELDOM}
+    head = [tables.Column(title) for title in ("layer", *COUNTERS) if title not in left_out]
+    outcomes = [name for name in OUTCOMES if name not in left_out]
+    cells = [
         (
-            *(row["layer"], *(str(int(row[column])) for column in OUTCOMES)),
+            *(row["layer"], *(str(int(row[column])) for column in outcomes)),
             *(f"{row['seconds']:.3f}", f"{max(0.0, row['saved']):.3f}", str(int(row["bytes"]))),
         )
         for row in counters
+    ]
+    return tables.lines(head, cells)
+
+
+def _shown(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the layers that a report shows: those that are always shown, and those that something asked."""
+    return [
+        row
+        for row in counters
+        if layers.TABLE[row["layer"]].always or any(row[name] for name in OUTCOMES)
     ]
 
 

@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> bool:
     chosen = settings.read()
     # With every layer off the program runs as without kcl, unless somebody wants to hear of it.
     if (
-        not chosen.no_cache.issuperset(settings.LAYERS)
+        not chosen.no_cache >= {settings.GENERATOR, settings.BINARY}
         or chosen.report
         or chosen.trace
         or chosen.dump

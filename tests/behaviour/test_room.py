@@ -7,7 +7,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from harness import ROOT
-from rooms import driver, front_end, store, tuning
+from rooms import blocks, driver, front_end, store
 from store_contract import StoreContract
 
 import kcl
@@ -118,8 +118,8 @@ def squared(block):
 @pytest.fixture
 def third(monkeypatch):
     """The layer of tuned block sizes, added by its row and its name."""
-    monkeypatch.setitem(layers.TABLE, "tuning", tuning.ROW)
-    monkeypatch.setattr(settings, "LAYERS", (*settings.LAYERS, "tuning"))
+    monkeypatch.setitem(layers.TABLE, "blocks", blocks.ROW)
+    monkeypatch.setattr(settings, "LAYERS", (*settings.LAYERS, "blocks"))
     process.reset()
 
 
@@ -137,7 +137,7 @@ class TestLayer:
             return abs(block - 3)
 
         with Lead("squared") as lead:
-            block = obtain(tuning.Tune(), ("squared on this device", (1, 2, 8), cost), lead)
+            block = obtain(blocks.Tune(), ("squared on this device", (1, 2, 8), cost), lead)
         x = cl_array.zeros(queue, 8, np.float32) + 3
         squared(block)(queue, x=x)
         remove()
@@ -147,45 +147,45 @@ class TestLayer:
         """The layer decides once; from then on a kernel is launched with the decision that it finds."""
         assert self.tuned(queue) == (
             18.0,
-            dict.fromkeys(("tuning", "generator", "binary"), "miss"),
+            dict.fromkeys(("blocks", "generator", "binary"), "miss"),
             [1, 2, 8],
         )
         layers.reset()
         number, outcomes, asked = self.tuned(queue)
-        assert (number, outcomes["tuning"], asked) == (18.0, "hit", [])
-        assert {"hits": 1, "misses": 1}.items() <= kcl.stats()["tuning"].items()
+        assert (number, outcomes["blocks"], asked) == (18.0, "hit", [])
+        assert {"hits": 1, "misses": 1}.items() <= kcl.stats()["blocks"].items()
         assert (
-            len((ROOT / "tests" / "support" / "rooms" / "tuning.py").read_text().splitlines()) <= 70
+            len((ROOT / "tests" / "support" / "rooms" / "blocks.py").read_text().splitlines()) <= 70
         )
 
     def test_is_listed_and_removed(self, queue):
         """`kcl.entries` and `kcl.purge` know the layer by its row."""
         self.tuned(queue)
-        assert [entry.kernel for entry in kcl.entries("tuning")] == ["squared on this device"]
-        assert {entry.layer for entry in kcl.entries()} >= {"tuning", "generator"}
-        assert kcl.purge("tuning", kernel="squared*").files == 1
-        assert kcl.entries("tuning") == []
+        assert [entry.kernel for entry in kcl.entries("blocks")] == ["squared on this device"]
+        assert {entry.layer for entry in kcl.entries()} >= {"blocks", "generator"}
+        assert kcl.purge("blocks", kernel="squared*").files == 1
+        assert kcl.entries("blocks") == []
         self.tuned(queue)
-        assert kcl.purge("tuning").files >= 1
-        assert kcl.entries("tuning") == []
+        assert kcl.purge("blocks").files >= 1
+        assert kcl.entries("blocks") == []
         assert self.tuned(queue)[1]["generator"] == "hit"
 
-    def test_is_switched_off_alone(self, queue, monkeypatch):
-        """`KCL_NO_CACHE` with the name of the layer stops it, opens no file of it, and stops no other."""
-        monkeypatch.setenv("KCL_NO_CACHE", "tuning")
-        process.reset()
-        assert self.tuned(queue)[1] == {"tuning": "bypass", "generator": "miss", "binary": "miss"}
-        assert not os.path.exists(tuning.folder())
+    def test_is_switched_off_alone(self, queue):
+        """Switched off by its name the layer opens no file, and no other is off."""
+        with kcl.disabled("blocks"):
+            outcomes = self.tuned(queue)[1]
+        assert outcomes == {"blocks": "bypass", "generator": "miss", "binary": "miss"}
+        assert not os.path.exists(blocks.folder())
         layers.reset()
         number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["generator"], asked) == (18.0, "hit", [1, 2, 8])
 
     def test_an_entry_that_cannot_be_used(self, queue):
         """An entry that the stage cannot load is set aside with a warning, and the decision is made again."""
-        address, key = tuning.place_of("squared on this device")
-        layers.layer("tuning").publish(address, Entry(key, {"kernel": "squared", "worst": 1}, {}))
+        address, key = blocks.place_of("squared on this device")
+        layers.layer("blocks").publish(address, Entry(key, {"kernel": "squared", "worst": 1}, {}))
         with pytest.warns(faults.CacheWarning, match="'best'"):
             number, outcomes, asked = self.tuned(queue)
-        assert (number, outcomes["tuning"], asked) == (18.0, "error", [1, 2, 8])
+        assert (number, outcomes["blocks"], asked) == (18.0, "error", [1, 2, 8])
         layers.reset()
-        assert self.tuned(queue)[1]["tuning"] == "hit"
+        assert self.tuned(queue)[1]["blocks"] == "hit"

@@ -129,6 +129,7 @@ def test_named_above():
 ASKING = {
     "bundle.contents": "a bundle brings entries of many programs",
     "cache.layer": "sets a damaged entry aside",
+    "choices.tuning.table": "a tuning adds rows to a table as it lies on disk",
     "cache.lookup": "the look-up",
     "programs.stage": "an entry of another driver is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",

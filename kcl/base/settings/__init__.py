@@ -20,10 +20,9 @@ CHECKOUT_FOLDER = ".kcl_cache"
 # Only `kcl run` sets this, for its children.
 RUN = "KCL_RUN"
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
-LAYERS = GENERATOR, BINARY = "generator", "binary"
-# No layers, and switched off as these: what recipes with sizes have seen, what was measured for those with a space, and
-# what was found of graphs of arrays.
-SWITCHED = SHAPES, TUNING, GRAPH = "shapes", "tuning", "graph"
+LAYERS = GENERATOR, BINARY, TUNING = "generator", "binary", "tuning"
+# No layers, and switched off as these: what recipes with sizes have seen, and what was found of graphs of arrays.
+SWITCHED = SHAPES, GRAPH = "shapes", "graph"
 
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (

@@ -29,7 +29,7 @@ WORDS = {
     "KCL_MAX_SIZE": Words(
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "Bounds the entries on disk",
-        "Where those of both layers take more, kernels are removed until a tenth of the bound is free: first "
+        "Where those of all layers take more, kernels are removed until a tenth of the bound is free: first "
         "those that were used longest ago.",
         default="2G",
     ),

@@ -16,26 +16,28 @@ import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import pyopencl as cl
 
 from kcl.base import events, process
-from kcl.cache import faults, layers, lookup
+from kcl.cache import faults, lookup
 from kcl.cache.key import Part
+from kcl.cache.lookup import Look, Product, Searching, Stage
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.space import Choice, Space, said
 from kcl.choices.tuning.table import ChoiceTable, Decision, Row
 from kcl.code import Code, dtype_text
-from kcl.errors import KclError, RecipeError
+from kcl.errors import KclError, RecipeError, UnknownInput
 from kcl.generate.stage import CallValues, dtypes_of
 from kcl.launch import unpack
 from kcl.line import Line, bindings_of, of_call
 from kcl.programs.program_key import changed_file
 
 if TYPE_CHECKING:
+    from kcl.cache.layer import Layer
     from kcl.choices.tuning.tuner import Tuning
     from kcl.generate.declarations import RecipeCall
     from kcl.line import Launch
@@ -175,7 +177,7 @@ class ByTable:
                 here, row = self._of_call.whole(place), now[0].row
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
                     # The row was measured too far from these sizes.
-                    now = bound(self._untuned(now[0].table, sizes))
+                    now = bound(self.untuned(now[0].table, sizes))
                 why = self.refusal(now[0].choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
                     words = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
@@ -289,7 +291,7 @@ class ByTable:
         return made[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
-        """Return the table for a device; None if tuning is off, or the recipe has no key.
+        """Return the table for a device; None if the recipe has no key.
 
         Runs the recipe with the defaults.
         """
@@ -326,7 +328,7 @@ class ByTable:
                 raise
             began = _may_have_launched(decision.line, queue, arguments)
             # An error of the call itself, and not of the choice, is raised again here.
-            results = [] if began else [use(self._untuned(table, decision.sizes))]
+            results = [] if began else [use(self.untuned(table, decision.sizes))]
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
             if not isinstance(error, _PASSING):
@@ -342,7 +344,7 @@ class ByTable:
                 )
                 faults.warn_once(f"tuned {self.name}", told)
                 self._decisions = {}
-            lookup.report(layers.binary(), self.name, table.key, reason)
+            lookup.report(tables.layer(), self.name, table.key, reason)
             if began:
                 raise
             return results[0]
@@ -365,7 +367,10 @@ class ByTable:
             if is_launch and state.untuned is not None and place not in self._offered:
                 self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
-            decision = self._decide(holder, arguments, sizes, types, is_launch)
+            # This raises if no choice is valid.
+            untuned = self.untuned(None, sizes)
+            case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
+            decision = self._decided(case)
             # A decision with an error is made anew by the next call.
             if decision.error is None:
                 if len(self._decisions) >= _DECISIONS:
@@ -384,23 +389,24 @@ class ByTable:
             )
             faults.warn_once(f"tuned {self.name}", told)
 
-    def _decide(
-        self,
-        holder: Any,
-        arguments: Mapping[str, Any],
-        sizes: dict[str, int],
-        types: dict[str, str],
-        is_launch: bool,
-    ) -> Decision:
+    def _decided(self, case: TuningCase) -> Decision:
+        """Return what the tuning layer decides; only that of a launch is counted."""
+        if case.is_launch:
+            decision: Decision = lookup.obtain(_STAGE, case, self.general().lead())
+            return decision
+        look = lookup.find(_STAGE, case)
+        return look.value or case.untuned._replace(why=look.reason)
+
+    def decide(self, case: TuningCase, table: ChoiceTable) -> Decision:
         """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
-        table, build = self.table(holder), bindings_of(holder).build
-        is_known = table is not None and 0 not in sizes.values()
-        rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
-        why, lost, unlike = "", "", table.lost if table and not table.rows else ""
+        holder, sizes, types = case.holder, case.sizes, case.types
+        build, is_known = bindings_of(holder).build, 0 not in sizes.values()
+        rows = table.near(tuple(sizes.values()), self.variant) if is_known else []
+        why, lost, unlike = "", "", "" if table.rows else table.lost
         refusals = {
             said(row.choice): f"{row.outcome}: {row.detail}" for row in rows if row.outcome != "ok"
         }
-        untuned, digests = self._untuned(table, sizes), dict[str, str]()
+        untuned, digests = case.untuned._replace(table=table), dict[str, str]()
         default, wanted = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
         for row in rows:
             if reason := _unlike(row, types, wanted):
@@ -425,7 +431,7 @@ class ByTable:
                 decision = decision._replace(line=self.line_at(choice, sizes))
                 try:
                     if name not in digests:
-                        code = _code(decision.line, holder, arguments, is_launch)
+                        code = _code(decision.line, holder, case.arguments, case.is_launch)
                         digests[name] = tables.code_digest(build, *code)
                 except Exception as error:
                     return decision._replace(error=error)
@@ -434,9 +440,15 @@ class ByTable:
                 if is_same and (not self._own.texts or tuple(sizes.values()) == row.sizes):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
-        return untuned._replace(why=why, lost=lost or unlike)
+        nearest = table.nearest(tuple(sizes.values())) if is_known else None
+        if nearest is None:
+            why = "nothing is measured"
+        elif not rows:
+            why = f"no row is within a factor of two; the nearest is {tables.measured(nearest, sizes)}"
+        return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
-    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+    def untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+        """Return the decision for the defaults; raises RecipeError if the whole space has no valid choice."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 
@@ -445,7 +457,7 @@ class ByTable:
         subject = None
         # The launch raises the error again.
         with suppress(Exception):
-            subject = None if tables.off() else self.general().generate.key()
+            subject = self.general().generate.key()
         if subject is None:
             return None
         build = bindings_of(holder).build
@@ -457,6 +469,7 @@ class ByTable:
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.sizes.texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
+        platform = {"name": device.platform.name, "version": device.platform.version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
         fixed = Part("given", f"{self.variant} {said(self.given)}")
@@ -465,9 +478,74 @@ class ByTable:
             "names": list(self.sizes.texts),
             "defaults": self.defaults,
             "device": where,
+            "platform": platform,
             "note": tables.note_of(self.function, [fixed, *free, *place]),
         }
-        return tables.of(key, about)
+        return ChoiceTable(key, about)
+
+
+class TuningCase(NamedTuple):
+    """A call of a recipe with a space, for the tuning layer: its sizes, and the dtypes of its arguments as texts.
+
+    Made by a chooser; ends in its decision. `is_launch` is False for a question without a launch. `untuned` is the
+    decision if no row serves.
+    """
+
+    chooser: ByTable
+    holder: cl.Context | cl.CommandQueue
+    arguments: Mapping[str, Any]
+    sizes: dict[str, int]
+    types: dict[str, str]
+    is_launch: bool
+    untuned: Decision
+
+
+class TuningStage(Stage[TuningCase]):
+    """The look-up of a decision. A call that no row serves is no miss: its outcome is `default`, and nothing is made."""
+
+    __slots__ = ()
+    required = False
+
+    @property
+    def layer(self) -> Layer:
+        """The tuning layer."""
+        return tables.layer()
+
+    def name(self, job: TuningCase) -> str:
+        """Return the name of the kernel."""
+        return job.chooser.name
+
+    def search(self, job: TuningCase) -> Searching:
+        """Look at the table, and decide. An error of the user's code is kept for the use of the decision."""
+        table = job.chooser.table(job.holder)
+        if table is None:
+            raise UnknownInput("its key is unknown")
+        answer = yield table.address, table.key
+        if answer.entry is not None:
+            table.take(answer.entry)
+        try:
+            decision = job.chooser.decide(job, table)
+        except Exception as error:
+            decision = job.untuned._replace(table=table, error=error)
+        look = Look("default", str(decision), table.key, value=decision, size=answer.size)
+        if answer.outcome == "error" and not table.rows:
+            return look._replace(outcome="error", reason=answer.reason)
+        if decision.row is None or decision.error is not None or answer.entry is None:
+            return look
+        return look._replace(
+            outcome="hit", slots=((table.address, table.key),), entries=(answer.entry,)
+        )
+
+    def load(self, _job: TuningCase, look: Look) -> Look:
+        """Return the look, which has its decision."""
+        return look
+
+    def make(self, job: TuningCase, look: Look) -> Product:
+        """Decide for the defaults, as the layer is off, or cannot be read."""
+        return Product(look.value or job.untuned._replace(why=look.reason), [])
+
+
+_STAGE = TuningStage()
 
 
 def _code(

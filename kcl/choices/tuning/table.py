@@ -1,10 +1,10 @@
 """Tables: the choices that were measured for a recipe on a device, and what became of every candidate.
 
-    kcl/tuning/table-<digest>    rows: sizes -> choice, its ratio to the default, and how it was found; read at a launch
-    kcl/tuning/facts-<digest>    the outcome of each candidate; read by `tune` and by views only
+    table-<digest>    rows: sizes -> choice, its ratio to the default, and how it was found; read at a launch
+    facts-<digest>    the outcome of each candidate; read by `tune` and by views only
 
-Both are entries under one key: see `key_of`. The texts of kcl and of the generators are not in it: another release of
-loopy changes a time a little, and a row names the release. No right answer needs a table, so no fault passes here.
+Both are entries of the tuning layer under one key: see `key_of`. The texts of kcl and of the generators are not in it:
+another release of loopy changes a time a little, and a row names the release.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import functools
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings
-from kcl.cache import faults, layers, notes, places
+from kcl.base import settings
+from kcl.cache import faults, layers, notes
+from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import RunMemo, program_path
+from kcl.cache.layer import Layer
+from kcl.cache.run_memo import program_path
+from kcl.cache.stores import address
 from kcl.choices.tuning.space import is_scalar, said
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from kcl.programs.stage import Build
 
 _ROWS_BYTES, _FACTS_BYTES = 64_000, 800_000  # as JSON
-TABLES = 4096  # entries on disk: tables and facts
 SERVED = 8  # choices of a row
 # A row serves sizes that are up to so many times its own, or as much smaller.
 FAR = 2.0
@@ -102,36 +105,35 @@ class Row(NamedTuple):
         return f"{list(self.sizes)} {sorted(self.dtypes.items())} {self.variant}"
 
 
-class TablesRead:
-    """The tables that this process read, by the digest of their key."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, ChoiceTable] = {}
-
-    def on_change(self) -> None:
-        """Read the tables again, as the files lie in another place."""
-        self.tables.clear()
-
-
-_state = process.own(TablesRead)
-
-
 class ChoiceTable:
-    """The table of a recipe on a device; read once a process. Thread-safe.
+    """The table of a recipe on a device. Thread-safe.
 
     `about` is stored: the kernel, the names of its sizes, the defaults and the device for views, and the name of a note.
+    `rows` are those that were read last. `address` is that of the table in its layer.
     """
 
     def __init__(self, key: Key, about: Mapping[str, Any]) -> None:
         self.key = key
         self.about = about
         self.note = str(about.get("note", ""))  # the name of that on the last table of this recipe
-        self.rows: list[Row] = self._stored()
+        self.address = address(key.digest, label=TABLE)
+        self.rows: list[Row] = []
+
+    def refresh(self) -> ChoiceTable:
+        """Take the rows that are on disk now; those that this process knows stay if there is no table."""
+        if (entry := self._stored(TABLE)) is not None:
+            self.take(entry)
+        return self
+
+    def take(self, entry: Entry) -> None:
+        """Take the rows of an entry."""
+        if entry.ready is None:
+            entry.ready = listed(entry.metadata, TABLE)
+        self.rows = entry.ready
 
     def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:
         """Return the newest row for exactly this case, as it is on disk now."""
-        # A table that can no longer be read stays as this process knows it.
-        self.rows = self._stored() or self.rows
+        self.refresh()
         wanted = sizes, dtypes, variant
         rows = [row for row in self.rows if (row.sizes, row.dtypes, row.variant) == wanted]
         return rows[-1] if rows else None
@@ -154,25 +156,37 @@ class ChoiceTable:
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
+        stored = self._stored(TABLE)
+        there = listed(stored.metadata, TABLE) if stored else []
         # Rows on disk are newer than those that this process read.
-        rows = {old.name: old for old in [*self.rows, *self._stored()]}
-        self.rows = self._write(TABLE, rows, {row.name: row}, _ROWS_BYTES)
+        rows = {old.name: old for old in [*self.rows, *there]}
+        self.rows = self._write(TABLE, stored, rows, {row.name: row}, _ROWS_BYTES)
         if self.note:
             notes.write(self.note, self.key.digest)
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {fact_name(fact): fact for fact in listed(self._memo(FACT).read(), FACT)}
+        return _by_name(self._stored(FACT))
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate in the same case."""
-        new = {fact_name(fact): fact for fact in facts}
-        self._write(FACT, self.facts(), new, _FACTS_BYTES)
+        new, stored = {fact_name(fact): fact for fact in facts}, self._stored(FACT)
+        self._write(FACT, stored, _by_name(stored), new, _FACTS_BYTES)
 
-    def _stored(self) -> list[Row]:
-        return listed(self._memo(TABLE).read(), TABLE)
+    def _stored(self, label: str) -> Entry | None:
+        tables, place = layer(), address(self.key.digest, label=label)
+        # Another process may have written since.
+        tables.memory.pop(place, None)
+        return tables.look_up(place, self.key).entry
 
-    def _write(self, label: str, old: dict[str, Row], new: dict[str, Row], size: int) -> list[Row]:
+    def _write(
+        self,
+        label: str,
+        stored: Entry | None,
+        old: dict[str, Row],
+        new: dict[str, Row],
+        size: int,
+    ) -> list[Row]:
         """Write the newest rows, as many as `size` bytes hold, and return them; a row that goes is named in a warning."""
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
         # The newest rows stand last.
@@ -188,11 +202,10 @@ class ChoiceTable:
             faults.warn_once(
                 f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
             )
-        self._memo(label).write({**self.about, _LISTS[label]: [*map(_written, rows[first:])]})
+        about = {**self.about, **origin(stored), "created": int(time.time())}
+        entry = Entry(self.key, {**about, _LISTS[label]: [*map(_written, rows[first:])]}, {})
+        layer().publish(address(self.key.digest, label=label), entry)
         return rows[first:]
-
-    def _memo(self, label: str) -> RunMemo:
-        return RunMemo(places.TUNING, self.key, label, TABLES)
 
 
 class Decision(NamedTuple):
@@ -214,7 +227,7 @@ class Decision(NamedTuple):
     def __str__(self) -> str:
         head = "".join(f"{name} = {size or 'any'}, " for name, size in self.sizes.items())[:-2]
         if self.row is None:
-            words = f"the default {said(self.choice)}: {self.lost or self.why or self._why()}"
+            words = f"the default {said(self.choice)}: {self.lost or self.why}"
         elif not self.row.best:
             words = (
                 f"the default {measured(self.row, self.sizes)} as the fastest of {self.row.tried}"
@@ -227,28 +240,15 @@ class Decision(NamedTuple):
             words += f"; {self.lost}" if self.lost else ""
         return f"{head}: {words}" if head else words
 
-    def _why(self) -> str:
-        if self.table is None:
-            return f"off: {off()}" if off() else "its key is unknown"
-        row = self.table.nearest(tuple(self.sizes.values()))
-        if row is None or 0 in self.sizes.values():
-            return "nothing is measured"
-        return f"no row is within a factor of two; the nearest is {measured(row, self.sizes)}"
+
+def layer() -> Layer:
+    """Return the tuning layer."""
+    return layers.layer(settings.TUNING)
 
 
-def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
-    """Return the table with a key; this process reads it once."""
-    tables = _state().tables
-    # Another thread may have read the table in between: all take the first.
-    return tables.get(key.digest) or tables.setdefault(key.digest, ChoiceTable(key, about))
-
-
-def off() -> str:
-    """Return why no table is read or written; empty where tables are."""
-    layer = layers.generator()
-    if settings.TUNING in layer.chosen.no_cache:
-        return "KCL_NO_CACHE=tuning"
-    return layer.off() if layers.binary().off() else ""
+def _by_name(stored: Entry | None) -> dict[str, Row]:
+    facts = listed(stored.metadata, FACT) if stored else []
+    return {fact_name(fact): fact for fact in facts}
 
 
 def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:

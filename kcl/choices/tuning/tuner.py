@@ -21,6 +21,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
 from kcl.choices.tuning import candidates, race, views
 from kcl.choices.tuning import search as searches
+from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.bench import Bench
 from kcl.choices.tuning.candidates import (
     LIMIT_SECONDS,
@@ -113,11 +114,12 @@ def tune(
     if settings.batch() and not anyway:
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
         raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
-    sizes, table = chooser.sizes_of(arguments), chooser.table(queue)
+    sizes, off = chooser.sizes_of(arguments), tables.layer().off()
+    table = None if off else chooser.table(queue)
     result, device = Tuning(chooser.name, sizes), devices.places_of(cl.Context([queue.device]))
     if table is None:
         return result._replace(
-            why="nothing can be stored: KCL_NO_CACHE has it off, or the recipe has no key"
+            why=f"nothing can be stored: {f'off: {off}' if off else 'the recipe has no key'}"
         )
     if level == 0:
         return result._replace(why="level 0 stands for the defaults, which nobody measures")

@@ -9,15 +9,17 @@ from typing import Any, NamedTuple
 
 from kcl.base import ports, settings
 from kcl.base.text import tables as layout
-from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import places, run_memo
+from kcl.cache import layers
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores import safe
 from kcl.choices.tuning.space import said
 from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
+from kcl.errors import CacheFault, DamagedEntry
 
+_FAULTS = (OSError, CacheFault, DamagedEntry, ValueError)
 _HEAD = [*map(Column, ("sizes", "choice", "ratio", "time", "level", "tried", "day", "notes"))]
 _OUTCOMES = [*map(Column, ("", "sizes", "choice", "outcome", "ratio", "time", "day", "detail"))]
 
@@ -36,7 +38,7 @@ class TableFile(NamedTuple):
 def tables(kernel: str | None = None) -> list[TableFile]:
     """Return the tables on disk, or those of a kernel, by kernel and device. Raises nothing."""
     by_key: dict[str, TableFile] = {}
-    for place, entry in run_memo.every(places.TUNING):
+    for place, entry in _stored():
         about, kind = entry.metadata, place.partition("-")[0]
         # A table of another kcl may lack what is read here, and is left out.
         with suppress(KeyError, TypeError, ValueError, AttributeError):
@@ -49,16 +51,17 @@ def tables(kernel: str | None = None) -> list[TableFile]:
     return sorted(kept, key=lambda table: (table.kernel, table.device))
 
 
-def facts() -> dict[str, Any]:
-    """Describe the tables: how many, of which kernels, where, and whether they are in use."""
-    stored, reason = tables(), "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
-    kernels, sizes = (
-        sorted({table.kernel for table in stored if table.rows}),
-        sum(len(table.rows) for table in stored),
-    )
-    words = f"tuned: {counted(sizes, 'size', 'sizes')} of {', '.join(kernels)}, in {places.own(places.TUNING)}"
-    shown = f"tuning is off: {reason}" if reason else words if sizes else ""
-    return {"sizes": sizes, "kernels": kernels, "on": not reason, "words": shown}
+def _stored() -> Iterator[tuple[str, Entry]]:
+    """Yield the readable entries of the tuning layer, with their addresses."""
+    row = layers.TABLE[settings.TUNING]
+    for store in row.on_disk(row.folder(), []):
+        addresses = list[str]()
+        with suppress(*_FAULTS):
+            addresses += store.scan()
+        for place in addresses:
+            with suppress(*_FAULTS):
+                if blob := store.get(place):
+                    yield place, entry_at(place, blob)
 
 
 def lines(table: TableFile, with_facts: bool = False) -> list[str]:

@@ -1,6 +1,6 @@
 """Records: the statistics of a process, one file for each, as one line of JSON.
 
-    record = {"format": 3, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
+    record = {"format": 4, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
               "remarks": [...],
               "asked":   {digits: [kernel, [parameter...]]},          the first digits of the digest of an entry
               "tallies": [[layer, kernel, counter...]...],
@@ -29,10 +29,12 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
-FORMAT = 3
-COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
+FORMAT = 4
+COUNTERS = ("hits", "misses", "defaults", "bypassed", "errors", "seconds", "saved", "bytes")
 # The counters of look-ups.
-OUTCOMES = COUNTERS[:4]
+OUTCOMES = COUNTERS[:5]
+# A counter that most tables leave out: it counts in one layer only.
+SELDOM = "defaults"
 # The digits of a digest that stand for an entry in statistics.
 DIGITS = 32
 # Records, and bytes of one: above these a writer asks for the oldest to be removed.
@@ -81,7 +83,7 @@ def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> 
 def _written(record: Record) -> bool:
     counts = any(
         hits + misses + errors
-        for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"]
+        for _layer, _kernel, hits, misses, _defaults, _bypassed, errors, *_ in record["tallies"]
     )
     if not counts and all(
         reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]

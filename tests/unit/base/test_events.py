@@ -23,10 +23,15 @@ class TestStats:
         for outcome in ("hit", "miss", "bypass", "error"):
             events.emit(event(outcome=outcome))
         events.emit(event(layer="binary", bytes=7))
-        assert kcl.stats() == {
+        events.emit(event(layer="tuning", outcome="default", bytes=0))
+        counted = kcl.stats()
+        assert counted.pop("tuning")["defaults"] == 1
+        assert "default" not in {noted.event.outcome for noted in events.collected().noted}
+        assert counted == {
             "generator": {
                 "hits": 1,
                 "misses": 1,
+                "defaults": 0,
                 "bypassed": 1,
                 "errors": 1,
                 "seconds": 1.0,
@@ -36,6 +41,7 @@ class TestStats:
             "binary": {
                 "hits": 1,
                 "misses": 0,
+                "defaults": 0,
                 "bypassed": 0,
                 "errors": 0,
                 "seconds": 0.25,

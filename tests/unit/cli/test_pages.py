@@ -36,7 +36,7 @@ class TestFilled:
             (
                 "kernel",
                 (
-                    *("label", "kind", "words", "source", "generator", "binary"),
+                    *("label", "kind", "words", "source", "layers"),
                     *("miss", "hit", "saved", "longest"),
                 ),
             ),

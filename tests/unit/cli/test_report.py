@@ -126,6 +126,7 @@ def evil_run() -> Run:
         "layer": "binary",
         "hits": 1,
         "misses": 1,
+        "defaults": 1,
         "bypassed": 1,
         "errors": 1,
         "seconds": 1.0,

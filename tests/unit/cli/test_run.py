@@ -71,7 +71,7 @@ class TestOptions:
     def test_added_layer(self, child):
         """A layer that was off stays off."""
         done = run(child, "--off", "binary", "-c", SHOW, KCL_NO_CACHE="generator")
-        assert json.loads(done.stdout)["KCL_NO_CACHE"] == "1"
+        assert json.loads(done.stdout)["KCL_NO_CACHE"] == "binary,generator"
 
     @pytest.mark.parametrize("option", [("--off", "all"), ("--fresh",)])
     def test_not_late(self, child, option):

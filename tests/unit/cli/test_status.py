@@ -8,6 +8,7 @@ import pytest
 from commands import run
 
 from kcl import option
+from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.drivers.pocl.jobs import JobQueue
@@ -31,11 +32,11 @@ def said():
 @pytest.mark.one_platform
 class TestJson:
     def test_layers(self, warm, monkeypatch):
-        """--json lists both layers with state, directory and why, entries, bytes, hit rate and what was saved."""
+        """--json lists kcl's layers with state, directory and why, entries, bytes, hit rate and what was saved."""
         monkeypatch.setenv("XDG_CACHE_HOME", str(warm.child.cache))
         monkeypatch.delenv("POCL_CACHE_DIR")
         document, rows = said()
-        assert [row["layer"] for row in document["layers"]] == ["generator", "binary", *ROWS]
+        assert [row["layer"] for row in document["layers"]] == [*settings.LAYERS, *ROWS]
         generator, binary = rows["generator"], rows["binary"]
         assert generator["on"] is binary["on"] is True
         assert binary["directory"] == warm.binaries.location

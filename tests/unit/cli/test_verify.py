@@ -6,6 +6,8 @@ import os
 import pytest
 from commands import run
 
+from kcl.base import settings
+
 pytestmark = pytest.mark.one_platform
 
 
@@ -27,7 +29,7 @@ def flip(path, position):
 def test_fine(cache):
     """All entries that were just written are whole, by their headers and by every byte."""
     stores = {"generator": cache.rows, "binary": cache.binaries}
-    counts = {name: len(list(store.scan())) for name, store in stores.items()}
+    counts = {name: len(list(store.scan())) for name, store in stores.items()} | {"tuning": 0}
     assert verify() == verify("--headers") == (counts, {})
 
 
@@ -65,5 +67,5 @@ def test_of_pocl(monkeypatch, tmp_path):
 
 def test_empty(tmp_path):
     """An empty cache is fine, and stays empty."""
-    assert verify() == ({"generator": 0, "binary": 0}, {})
+    assert verify() == (dict.fromkeys(settings.LAYERS, 0), {})
     assert not (tmp_path / "cache").exists()

@@ -48,7 +48,8 @@ class TestWishes:
         """Layers of kcl that are off stay off, unless they are wished on."""
         assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "binary"}
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
-        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "1"}
+        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "binary,generator"}
+        assert shell.made(["binary", "tuning"], [], None) == {"KCL_NO_CACHE": "1"}
         assert shell.made([], ["generator"], None) == {"KCL_NO_CACHE": None}
 
     def test_dir(self, monkeypatch, tmp_path):
@@ -64,7 +65,7 @@ class TestWishes:
     def test_json(self):
         """As JSON: what to set and what to unset."""
         assert json.loads(env("--off", "generator, binary", "--json").stdout) == {
-            "set": {"KCL_NO_CACHE": "1"},
+            "set": {"KCL_NO_CACHE": "binary,generator"},
             "unset": [],
         }
 

@@ -83,7 +83,7 @@ class TestStages:
         monkeypatch.setenv("KCL_DUMP", str(tmp_path / "dump"))
         process.reset()
         assert launch(cl.CommandQueue(queue.context))
-        assert [row["misses"] for row in kcl.stats().values() if "misses" in row] == [0, 0]
+        assert {row["misses"] for row in kcl.stats().values() if "misses" in row} == {0}
         names = {*os.listdir(folder(tmp_path / "dump", "doubled"))}
         assert names >= ENTRY | STAGES | {"program.bin"}
         if platform_name == "pocl":

@@ -183,7 +183,7 @@ class TestLooks:
         digest = held.digest
         by = {} if asked is None else {digest[:DIGITS]: asked}
         uses = {digest[:DIGITS]: [1, 1.5, 0.25, 1.0], "gone": [1, 1.0, 0.0, 0.0]}
-        run = [{"asked": by, "uses": uses}]
+        run = [{"asked": by, "uses": uses, "tallies": []}]
         (found,) = kernels.of_run(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
@@ -275,7 +275,9 @@ def test_last_run(filled):
     assert rows["parameter"].parameters == {"factor": "9"}
     assert rows["typed"].dtypes["x"].startswith("float")
     looks = [look for row in run.rows for look in row.looks]
-    for layer in run.layers:
+    tuning = {layer["layer"]: layer for layer in run.layers}["tuning"]
+    assert (tuning["hits"], tuning["misses"], tuning["defaults"]) == (0, 0, 0)
+    for layer in run.layers[:2]:
         times = [look.times for look in looks if look.layer == layer["layer"]]
         assert sum(times) == layer["hits"] > 0 == layer["misses"]
         assert layer["files"]

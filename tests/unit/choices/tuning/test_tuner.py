@@ -188,6 +188,7 @@ class TestOutcomes:
         assert {(one.layer, one.kernel) for one in kcl.entries()} <= {
             ("generator", "doubling"),
             ("binary", "doubling"),
+            ("tuning", "doubling"),
         }
         assert len([one for one in kcl.entries() if one.layer == "generator"]) <= 2
 
@@ -222,7 +223,7 @@ class TestOutcomes:
             ({"terms": "-"}, {}, False),
         ):
             table.put_facts([fact._replace(detail="as before", **change)])
-            table.put(table.rows[0]._replace(unfinished=True))
+            table.put(table.refresh().rows[0]._replace(unfinished=True))
             found = again(**options)
             assert (found.tried[0].verdict.detail == "as before") is is_believed
             assert found.known == is_believed
@@ -246,7 +247,7 @@ class TestOutcomes:
         (fact,) = table.facts().values()
         day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
         table.put_facts([fact._replace(outcome=outcome, detail="before", day=day, limit=seconds)])
-        table.put(table.rows[0]._replace(unfinished=True))
+        table.put(table.refresh().rows[0]._replace(unfinished=True))
         asked = Given([{"kind": "even"}])
         found = tuner.tune(chooser_of(kernel), queue, given, search=asked, limit=LIMIT, **LONG)
         assert (found.tried[0].verdict.detail == "before") is is_believed
@@ -264,7 +265,7 @@ class TestOutcomes:
         (fact,) = table.facts().values()
         assert (fact.outcome, fact.detail) == ("crashes", "SIGABRT, while generating")
         table.put_facts([fact._replace(detail="before", codes=codes or fact.codes)])
-        table.put(table.rows[0]._replace(unfinished=True))
+        table.put(table.refresh().rows[0]._replace(unfinished=True))
         found = tuner.tune(chooser_of(kernel), queue, given, search=Given([dict(choice)]), **LONG)
         assert (found.tried[0].verdict.detail == "before") is (codes is None)
 
@@ -374,7 +375,7 @@ class TestWinner:
         fact = next(one for one in table.facts().values() if one.choice == {"kind": "from one"})
         assert fact.outcome == "wrong result"
         table.put_facts([fact._replace(outcome="ok", ratio=0.01)])
-        table.put(table.rows[0]._replace(unfinished=True))
+        table.put(table.refresh().rows[0]._replace(unfinished=True))
         found = tuner.tune(chooser_of(kernel), queue, given, level=2, limit=LIMIT, **LONG)
         assert found.row.choice == {"kind": "right"}
         assert table.facts()[tuner.fact_name(fact)].outcome == "wrong result"

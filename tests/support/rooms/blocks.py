@@ -14,10 +14,10 @@ from kcl.cache.stores.directory import Directory
 
 def folder():
     """Return the folder of the layer."""
-    return os.path.join(option.folder("kcl"), "tuning")
+    return os.path.join(option.folder("kcl"), "blocks")
 
 
-ROW = layers.LayerRow({}, ("kcl", "tuning"), folder, lambda: [Directory(folder(), notes_use=True)])
+ROW = layers.LayerRow({}, ("kcl", "blocks"), folder, lambda: [Directory(folder(), notes_use=True)])
 
 
 def place_of(question: str) -> tuple[str, Key]:
@@ -32,7 +32,7 @@ class Tune(Stage):
     @property
     def layer(self):
         """The third layer."""
-        return layers.layer("tuning")
+        return layers.layer("blocks")
 
     def name(self, job):
         """The question."""
