@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
-from kcl import frontends
 from kcl.base import ports, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
+from kcl.errors import CacheMiss, RecipeError, UnknownInput
 from kcl.generate import running
 from kcl.generate.stage import CallValues
-from kcl.launch import ARRAYS, MissingArguments, unpack
+from kcl.launch import ARRAYS, unpack
 from kcl.line import UNKNOWN, Line, bindings_of, handle_of, of_call
 
 if TYPE_CHECKING:
@@ -306,7 +305,7 @@ class Kernel:
     ) -> tuple[Any, Any]:
         """Launch a line; raises the error of a call in the user's terms, and adds it to `refused`."""
         try:
-            arguments = self._taken(line, arguments)
+            arguments = line.taken(arguments)
             flat = unpack(line.packed, arguments) if line.packed else arguments
             launcher = line.known(queue, flat)
             if launcher is None:
@@ -331,7 +330,7 @@ class Kernel:
         }
         with spans.span("first launch", self.name), line.lead() as lead:
             ready = line.code(holder, CallValues(spoken, launch=True), lead)
-            arguments = self._taken(line, arguments, is_new=True)
+            arguments = line.taken(arguments, is_new=True)
             if line.packed:
                 arguments = unpack(line.packed, arguments)
             launcher = line.bound(holder, ready, lead)
@@ -351,7 +350,7 @@ class Kernel:
 
         with line.lead() as lead:
             ready = line.code(queue, CallValues(example), lead)
-            arguments = self._taken(line, example, is_new=True)
+            arguments = line.taken(example, is_new=True)
             arrays = [
                 argument.name
                 for argument in ready.code.invoker.arguments
@@ -372,7 +371,7 @@ class Kernel:
             return (
                 launch
                 if len(arguments) == len(example)
-                else lambda **values: launch(**self._taken(line, values))
+                else lambda **values: launch(**line.taken(values))
             )
 
     def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
@@ -400,7 +399,7 @@ class Kernel:
 
             refusals.refuse_asked(self.name, values)
             ready = line.code(holder, CallValues(values), lead)
-            values = self._taken(line, values, is_new=True)
+            values = line.taken(values, is_new=True)
             if not line.packed:
                 invoker = ready.code.invoker
                 refusals.refuse_unlike(
@@ -416,52 +415,16 @@ class Kernel:
         with line.lead() as lead:
             return line.bound(holder, ready, lead)
 
-    def _taken(self, line: Line, arguments: Any, is_new: bool = False) -> dict[str, Any]:
-        """Return the arguments without sizes that the code does not take; all of them while it is unknown.
-
-        If the code is new, raises RecipeError for sizes that it cannot have.
-        """
-        if line.sizes is None or not line.arguments:
-            return arguments  # type: ignore[no-any-return]
-        names = [*line.packed, *(argument.name for argument in line.arguments)]
-        return line.sizes.taken(line.function, names, arguments, is_new)  # type: ignore[no-any-return]
-
     def _refused(
         self, line: Line, error: Exception, arguments: Mapping[str, Any], queue: Any
     ) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
-        from kcl.launch import refusals
-
         if isinstance(error, CacheMiss):
             return error
-        arguments = self._taken(line, arguments)
-        base, ready_code = line.generate.base, next(iter(line.ready.values()), None)
-        is_source = ready_code is not None and ready_code.code.invoker.front_end == "opencl"
-        packed = base.packed if base else ()
-        call = refusals.FailedCall(
-            self.name, arguments, error, line.arguments, packed, is_source, queue
-        )
-        fault = self._wrong_queue(queue, line.context) or (refusals.at_fault(call) if base else "")
-        # An error of the class that the front end raises.
-        instead: Exception | None = None
-        if isinstance(error, MissingArguments):
-            wholes = {part: name for name, parts in line.packed.items() for _index, part in parts}
-            names = sorted({wholes.get(name, name) for name in error.names})
-            instead = frontends.of(line.generate.front_end).missing(self.name, names)
-        elif base and base.names and not is_source and not isinstance(error, KclError):
-            instead = refusals.unknown_open(call)
-        elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
-            instead = TypeError(fault)
-        if fault or instead is not None:
-            return refusals.worded(instead or error, fault) if fault else instead
-        if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
-            texts = [ready.code.text.source for ready in line.ready.values()]
-            return refusals.not_built(
-                self.name, line.function, error, texts[0] if len(texts) == 1 else ""
-            )
-        if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
-            return RecipeError(f"kernel {self.name!r}{refusals.place(line.function)}: {error}")
-        return refusals.named(call)
+        from kcl.launch.refusals import in_words
+
+        fault = self._wrong_queue(queue, line.context)
+        return in_words(self.name, line, error, arguments, queue, fault)
 
     def _wrong_queue(self, queue: Any, context: int = 0) -> str:
         """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -180,6 +180,22 @@ class Line:
         for ready in self.ready.values():
             return ready.code.invoker.arguments
         return self.generate.arguments
+
+    def taken(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
+        """Return the arguments without sizes that the code does not take; all of them while it is unknown.
+
+        If the code is new, raises RecipeError for sizes that it cannot have.
+        """
+        if self.sizes is None or not self.arguments:
+            return arguments  # type: ignore[no-any-return]
+        names = [*self.packed, *(argument.name for argument in self.arguments)]
+        return self.sizes.taken(self.function, names, arguments, is_new)  # type: ignore[no-any-return]
+
+    def missing(self, parts: Iterable[str]) -> Exception:
+        """Return the front end's error for a launch without some arrays, or without parts of packed ones."""
+        wholes = {part: name for name, parts in self.packed.items() for _index, part in parts}
+        names = sorted({wholes.get(part, part) for part in parts})
+        return frontends.of(self.generate.front_end).missing(self.name, names)
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""

@@ -15,7 +15,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
-from kcl.errors import CacheFault, DamagedEntry
+from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 # The causes that are reported once for all layers.
 _FULL, _FORBIDDEN = "no space", "not permitted"
@@ -119,9 +119,11 @@ def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
             os.unlink(os.path.join(folder, name))
 
 
-def is_full(error: Exception) -> bool:
-    """Return True if a store failed for lack of space or of inodes."""
-    return _cause(error) == _FULL
+def unstored(errors: list[Exception]) -> str:
+    """Return why later runs miss again: no space, or no usable directory; empty for other errors of stores."""
+    if _FULL in map(_cause, errors):
+        return "there was no space to store it"
+    return next((str(error) for error in errors if isinstance(error, UnusableDirectory)), "")
 
 
 def _cause(error: Exception) -> str:

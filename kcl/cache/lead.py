@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
-from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault
 
@@ -161,30 +160,7 @@ class KeyLead:
         """
         from kcl.cache import locks
 
-        folder = os.path.dirname(self._key)
-        trust.make_trusted(folder)
-        # Each process works alone there: locks of other nodes may answer late, or never.
-        if not process.HAS_LOCKS or trust.is_network(folder):
-            return
-        has_waited = False
-        while not has_waited:
-            descriptor = locks.open_lock(self._key)
-            try:
-                is_mine = locks.is_locked(descriptor)
-                if not is_mine and at_once:
-                    return
-                if not is_mine:
-                    before_waiting()
-                    has_waited = True
-                    is_mine = locks.wait_for_holder(descriptor)
-                # A lock on a file that its last holder has removed leads to nothing: others lock a new file.
-                if is_mine and locks.is_at(self._key, descriptor):
-                    locks.sign(descriptor)
-                    self._descriptor, descriptor = descriptor, -1
-                    return
-            finally:
-                if descriptor >= 0:
-                    locks.close_lock(descriptor)
+        self._descriptor = locks.hold(self._key, at_once, before_waiting)
 
     def wait(self) -> bool:
         """Wait until this lead is over; if that takes too long return False, and nobody else waits for this thread."""
@@ -206,15 +182,7 @@ class KeyLead:
         if descriptor >= 0:
             from kcl.cache import locks
 
-            # The file is removed while it is locked: after that its name may belong to another holder.
-            with suppress(OSError):
-                os.unlink(self._key)
-            # A child forked by another library holds the file open too: closing alone would leave it
-            # the lock.
-            with suppress(OSError):
-                process.unlock(descriptor)
-            with suppress(OSError):
-                locks.close_lock(descriptor)
+            locks.remove(self._key, descriptor)
         self._leave()
 
     def _leave(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from kcl.base import process
@@ -47,11 +47,6 @@ def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
     return True
 
 
-def wait_for_holder(descriptor: int) -> bool:
-    """Wait for the process that holds a lock file, within bounds; return True if this process has the lock then."""
-    return wait(partial(is_locked, descriptor), partial(_worth, descriptor))
-
-
 def _worth(descriptor: int) -> float:
     """Return the seconds that it is worth waiting for the process that holds a lock file."""
     number, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
@@ -69,6 +64,47 @@ def state_of(number: str) -> str:
             return str(stream.read().rpartition(b")")[2].split()[0], "ascii")
     except (OSError, IndexError, ValueError):
         return ""
+
+
+def hold(path: str, at_once: bool, before_waiting: Callable[[], object]) -> int:
+    """Return the descriptor of a file that is locked and signed; -1 if its holder has released it meanwhile.
+
+    With `at_once` nobody is waited for, and -1 is returned. `before_waiting` is called before the wait. Raises the
+    errors of the directory (`OSError`, `UnusableDirectory`).
+    """
+    folder = os.path.dirname(path)
+    trust.make_trusted(folder)
+    # Each process works alone there: locks of other nodes may answer late, or never.
+    if not process.HAS_LOCKS or trust.is_network(folder):
+        return -1
+    is_contended = False
+    while not is_contended:
+        with ExitStack() as opened:
+            descriptor = open_lock(path)
+            opened.callback(close_lock, descriptor)
+            is_mine = is_locked(descriptor)
+            is_contended = not is_mine
+            if is_contended and not at_once:
+                before_waiting()
+                is_mine = wait(partial(is_locked, descriptor), partial(_worth, descriptor))
+            # A lock on a file that its last holder has removed leads to nothing: others lock a new file.
+            if is_mine and is_at(path, descriptor):
+                sign(descriptor)
+                opened.pop_all()
+                return descriptor
+    return -1
+
+
+def remove(path: str, descriptor: int) -> None:
+    """Remove a lock file that this process holds, and let the others continue. Raises nothing."""
+    # The file is removed while it is locked: after that its name may belong to another holder.
+    with suppress(OSError):
+        os.unlink(path)
+    # A child forked by another library holds the file open too: closing alone would leave it the lock.
+    with suppress(OSError):
+        process.unlock(descriptor)
+    with suppress(OSError):
+        close_lock(descriptor)
 
 
 def is_locked(descriptor: int, shared: bool = False) -> bool:

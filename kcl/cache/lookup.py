@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
-from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory
+from kcl.errors import CacheMiss, SettingError, UnknownInput
 from kcl.launch import MissingArguments
 
 if TYPE_CHECKING:
@@ -250,18 +250,18 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         if look.outcome == "hit":
             look = stage.counted(job, look)
         elif look.outcome != "default":
-            # A warm start does without this module.
-            from kcl.cache import progress
+            # A warm start does without these modules.
+            from kcl.cache import faults, progress
 
             with progress.making():
                 made = stage.make(job, look)
             look, promised = made.look or look, made.promised
-            faults: list[Exception] = []
+            errors: list[Exception] = []
             size = sum(
-                stage.layer.publish(address, entry, faults) for address, entry in made.entries
+                stage.layer.publish(address, entry, errors) for address, entry in made.entries
             )
             look = look._replace(value=made.value, size=size)
-            unstored = _unstored(faults)
+            unstored = faults.unstored(errors)
             if look.outcome == "miss" and unstored:
                 look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")
     except MissingArguments:
@@ -274,15 +274,6 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         lead.release()
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
-
-
-def _unstored(faults: list[Exception]) -> str:
-    """Return why later runs miss again: no space, or no usable directory; empty for other faults."""
-    from kcl.cache.faults import is_full
-
-    if any(map(is_full, faults)):
-        return "there was no space to store it"
-    return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
 
 
 def _set_aside(

@@ -7,10 +7,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 from kcl.cache import layers
-from kcl.programs.driver import Driver, OpenJobs, Progress
+from kcl.programs.driver import Driver, Progress
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from kcl.programs.open_jobs import OpenJobs
 
 # The module and the class for the name of a platform; any other driver is a plain one.
 TABLE = {
@@ -43,6 +45,8 @@ def every() -> list[Driver]:
 
 def pending() -> OpenJobs:
     """Return the entries that wait for a helper; raises a store's errors. One driver has a helper."""
+    from kcl.programs.open_jobs import OpenJobs
+
     return next(filter(None, [driver.pending() for driver in every()]), OpenJobs())
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -56,14 +55,10 @@ HARMLESS = frozenset(
 
 # These count by their files wherever they lie.
 _ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
-# What requires one of these may hand loopy code.
-_CLIENTS = frozenset({"loopy", "pymbolic", KCL})
-
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
-_required = re.compile(rb"^Requires-Dist:\s*([\w.-]+)", re.MULTILINE).findall
 
 
 class Owner(NamedTuple):
@@ -111,7 +106,7 @@ class _Site:
 
     def owner(self, top: str, path: str) -> str | None:
         """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
-        likely = self.distributions.get(_normal(top))
+        likely = self.distributions.get(normalised(top))
         if likely is not None and self.installed(likely, path):
             return likely
         return next(
@@ -143,26 +138,19 @@ class InstallationMemos:
         self.roots: dict[str, files.Roots] = {}
         # `files.seen` as the text was taken.
         self.seen: dict[str, str] = {}
-        # What the distribution names as required, what it requires if it is there, and the text of that.
-        self.named: dict[str, list[str]] = {}
-        self.requirements: dict[str, list[str]] = {}
-        self.required: dict[str, str] = {}
-        # By top-level module: whether its package may hand code to loopy.
-        self.leading: dict[str, bool] = {}
-        # The distributions of the modules that lead.
-        self.wanted: set[str] = set()
 
 
 _state = process.shared(InstallationMemos)
 
 
-def _normal(name: str) -> str:
+def normalised(name: str) -> str:
+    """Return the name of a distribution in the form in which two spellings are equal."""
     return name.replace("_", "-").replace(".", "-").lower()
 
 
 def _name(folder: str) -> str:
     """Return the normalised name of the distribution of a dist-info folder."""
-    return _normal(folder.partition("-")[0])
+    return normalised(folder.partition("-")[0])
 
 
 _site = functools.cache(_Site)
@@ -237,19 +225,6 @@ def is_others(name: str) -> bool:
     return not (top in sys.stdlib_module_names or top == KCL or top in GENERATORS)
 
 
-def leads(name: str) -> bool:
-    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised."""
-    state, top = _state(), name.partition(".")[0]
-    if top not in state.leading:
-        # A finder asks again while the owner is found, and gets this answer.
-        state.leading[top] = False
-        mine = owner(top).name if is_others(top) else ""
-        if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_requirements(mine))):
-            state.wanted |= {mine, *requirements(mine)}.difference(HARMLESS)
-        state.leading[top] = mine in state.wanted
-    return state.leading[top]
-
-
 def owner(name: str) -> Owner:
     """Return the owner of the module ``name``, loaded or not; memoised."""
     module = sys.modules.get(name)
@@ -305,7 +280,7 @@ def _in_library(path: str) -> bool:
     )
 
 
-def _home(distribution: str) -> tuple[_Site, str] | None:
+def home_of(distribution: str) -> tuple[_Site, str] | None:
     """Return the site of a distribution and the name of its folder there, as `importlib.metadata` finds them."""
     homes = _state().homes
     for site in [] if distribution in homes else map(_site, reversed(_path())):
@@ -314,13 +289,13 @@ def _home(distribution: str) -> tuple[_Site, str] | None:
     return homes.get(distribution)
 
 
-def _roots(name: str) -> files.Roots:
+def roots_of(name: str) -> files.Roots:
     """Return what a distribution counts by: its record if it only runs, else its files; nothing if it is not there."""
     if name == KCL:
         return ((KCL, PACKAGE),)
     module = name.replace("-", "_")
     place = place_of(module)
-    home = _home(_normal(name))
+    home = home_of(normalised(name))
     if home is not None and name in ONLY_RUN:
         return ((files.RECORD, home[0].path(home[1])),)
     paths = {module: place.path} if place is not None else {}
@@ -340,16 +315,17 @@ def place_of(name: str) -> PackagePlace | None:
 def count(names: Iterable[str]) -> None:
     """Take the texts of distributions as they are now, unless they are known; their files are read together."""
     state = _state()
-    packages = {name: _roots(name) for name in names if name not in state.texts}
+    packages = {name: roots_of(name) for name in names if name not in state.texts}
     state.roots |= {name: roots for name, roots in packages.items() if roots}
     digests = files.digests({name: roots for name, roots in packages.items() if roots})
     for name in packages:
         digest, state.seen[name] = digests.get(name, ("", ""))
-        state.texts[name] = f"{_version(name)} {digest}" if digest else ABSENT
+        state.texts[name] = f"{version_of(name)} {digest}" if digest else ABSENT
 
 
-def _version(name: str) -> str:
-    home = _home(_normal(name))
+def version_of(name: str) -> str:
+    """Return the version of a distribution in the name of its folder."""
+    home = home_of(normalised(name))
     version = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
     return kcl.__version__ if name == KCL else version
 
@@ -361,54 +337,6 @@ def counted(name: str) -> str:
         count((name,))
         text = _state().texts[name]
     return text
-
-
-def required(name: str) -> str:
-    """Return what a distribution requires, and what that requires: each by its version and its record."""
-    text = _state().required.get(name)
-    if text is None:
-        packages = {package: _record(package) for package in requirements(name)}
-        digests = files.digests(packages)
-        texts = [
-            f"{package} {_version(package)} {digests[package][0]}" for package in sorted(packages)
-        ]
-        text = _state().required[name] = "; ".join(texts)
-    return text
-
-
-def requirements(name: str) -> list[str]:
-    """List the installed distributions that a distribution requires, and those that they require; memoised."""
-    others = _state().requirements.get(name)
-    if others is None:
-        packages = [name]
-        # The list grows in the loop.
-        for package in packages:
-            packages += [other for other in _requirements(package) if other not in packages]
-        others = [package for package in packages[1:] if package not in GENERATORS]
-        _state().requirements[name] = others
-    return others
-
-
-def _requirements(name: str) -> list[str]:
-    """List the installed distributions that a distribution names as required, also by an extra."""
-    named = _state().named
-    if name not in named:
-        home, names = _home(_normal(name)), list[bytes]()
-        if home is not None:
-            path = os.path.join(home[0].directory, home[1], "METADATA")
-            with suppress(OSError), open(path, "rb") as stream:
-                names = _required(stream.read())
-        named[name] = [*dict.fromkeys([_normal(os.fsdecode(required)) for required in names])]
-    # A program may add a directory to `sys.path` that has one of them.
-    return [package for package in named[name] if _home(package) is not None]
-
-
-def _record(name: str) -> files.Roots:
-    """Return the record of an installed distribution, and its files if the record names none."""
-    home = _home(name)
-    assert home is not None
-    is_editable = not files.lines(home[0].record(home[1]))
-    return ((files.RECORD, home[0].path(home[1])), *(_roots(name) if is_editable else ()))
 
 
 def changed() -> str:

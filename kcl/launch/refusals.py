@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from kcl.errors import KclError, meant
-from kcl.launch import ARRAYS
+from kcl.errors import KclError, RecipeError, meant
+from kcl.launch import ARRAYS, MissingArguments
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
 # A call of a Source may give these beside its arguments.
@@ -50,6 +50,43 @@ class FailedCall(NamedTuple):
     packed: Container[str] = ()
     sized: bool = False
     queue: Any = None
+
+
+def in_words(
+    kernel: str,
+    line: Any,
+    error: Exception,
+    arguments: Mapping[str, Any],
+    queue: Any,
+    fault: str,
+) -> Exception | None:
+    """Return the error of a call of a `kcl.line.Line` in the user's terms, None if the error itself is clear.
+
+    `fault` describes a wrong queue.
+    """
+    arguments = line.taken(arguments)
+    base, codes = line.generate.base, [ready.code for ready in line.ready.values()]
+    is_source = any(code.invoker.front_end == "opencl" for code in codes)
+    packed = base.packed if base else ()
+    call = FailedCall(kernel, arguments, error, line.arguments, packed, is_source, queue)
+    if base and not fault:
+        fault = at_fault(call)
+    # An error of the class that the front end raises.
+    instead: Exception | None = None
+    if isinstance(error, MissingArguments):
+        instead = line.missing(error.names)
+    elif base and base.names and not is_source and not isinstance(error, KclError):
+        instead = unknown_open(call)
+    elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
+        instead = TypeError(fault)
+    if fault or instead is not None:
+        return worded(instead or error, fault) if fault else instead
+    if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
+        source = codes[0].text.source if len(codes) == 1 else ""
+        return not_built(kernel, line.function, error, source)
+    if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
+        return RecipeError(f"kernel {kernel!r}{place(line.function)}: {error}")
+    return named(call)
 
 
 def at_fault(call: FailedCall) -> str:

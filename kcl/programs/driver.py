@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl import foreign
 from kcl.base import process
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.code import ProgramText
+    from kcl.programs.open_jobs import OpenJobs
     from kcl.programs.program_key import ProgramSlot
 
 
@@ -56,55 +57,6 @@ _ENDS = 128 << 10
 
 # An entry without its binary, behind the address where the driver's helper is to publish it whole.
 Promise = tuple[str, Entry]
-
-
-class OpenJobs(NamedTuple):
-    """The entries that wait for a driver's helper.
-
-    `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
-    without one. `failures` say why entries were given up, each with the name of its kernel. `unknown` says why the
-    driver's entries cannot be completed at all.
-    """
-
-    here: tuple[Entry, ...] = ()
-    elsewhere: tuple[Entry, ...] = ()
-    since: float = 0.0
-    helper: bool = False
-    failures: tuple[str, ...] = ()
-    unknown: str = ""
-
-    def devices(self) -> dict[str, int]:
-        """Return the number of jobs by the name of the device that this host lacks."""
-        names = [
-            str(dict(job.metadata.get("device") or {}).get("name", "unknown"))
-            for job in self.elsewhere
-        ]
-        return {name: names.count(name) for name in names}
-
-    def described(self) -> list[str]:
-        """Return what is open, in sentences that say what completes it."""
-        from kcl.base.text.layout import counted
-
-        sentences = []
-        if self.here:
-            programs = counted(len(self.here), "program waits", "programs wait")
-            sentences.append(
-                f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}"
-            )
-        for device, count in self.devices().items():
-            jobs = counted(count, "job is", "jobs are")
-            sentences.append(
-                f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it"
-            )
-        if self.failures:
-            programs, latest = (
-                counted(len(self.failures), "program", "programs"),
-                ", ".join(self.failures[:3]),
-            )
-            sentences.append(
-                f"{programs} could not be completed: {latest}; runs build from source and ask again"
-            )
-        return [*sentences, *filter(None, [self.unknown])]
 
 
 class Driver:

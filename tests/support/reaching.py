@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 import subprocess
@@ -58,3 +59,36 @@ class Project:
         )
         assert child.returncode == 0, child.stderr
         return json.loads(child.stdout)
+
+
+class Site:
+    """A site-packages folder with one installed distribution."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root / "site-packages"
+        self.root.mkdir(parents=True)
+
+    def install(
+        self, files: dict[str, str], name: str = "thing", version: str = "1.0", extra: str = ""
+    ) -> None:
+        """Write files and the record of them, as pip does."""
+        lines = []
+        for file, text in files.items():
+            path = self.root / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            lines.append(f"{file},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}")
+        info = f"{name}-{version}.dist-info"
+        (self.root / info).mkdir(exist_ok=True)
+        lines += [f"{info}/INSTALLER,sha256=abc,4", f"{info}/RECORD,,", *extra.splitlines()]
+        (self.root / info / "RECORD").write_text("\n".join(lines) + "\n")
+
+    @property
+    def before(self) -> str:
+        return f"sys.path.insert(1, {str(self.root)!r})"
+
+    def parts(self, project: Project) -> list[list[str]]:
+        return project.parts("n=1", before=self.before)
+
+    def content(self, project: Project, value: str = "recipes.thing.make") -> list[list[str]]:
+        return project.content(value, before=self.before)

@@ -524,7 +524,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         ),
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
-    "the tools of drivers": {"programs.driver.OpenJobs"},
+    "the tools of drivers": {"programs.open_jobs.OpenJobs"},
     "stores": {"cache.stores.Stat"},
     "the user's declarations of a recipe": {
         "generate.declarations.Declarations",

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from kcl.cache.key import Key, Part
     from kcl.drivers.pocl import client
-    from kcl.programs.driver import OpenJobs, Progress, Promise
+    from kcl.programs.driver import Progress, Promise
+    from kcl.programs.open_jobs import OpenJobs
     from kcl.programs.program_key import ProgramSlot
 
 # How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.

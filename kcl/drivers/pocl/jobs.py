@@ -32,7 +32,7 @@ from kcl.cache.stores import safe
 from kcl.cache.stores.directory import Directory, publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import DamagedEntry
-from kcl.programs.driver import OpenJobs
+from kcl.programs.open_jobs import OpenJobs
 
 LONGEST_AGE = 30 * 86400.0
 _LACKS, _FAILED, _WRITES = ".lacks-", ".failed-", ".writes-"

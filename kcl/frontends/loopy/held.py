@@ -21,7 +21,7 @@ from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.callables.classes import class_attributes
 from kcl.frontends.loopy.plain import shorten
 from kcl.frontends.loopy.watch import Watch, is_same, items
-from kcl.generate import distributions
+from kcl.generate import distributions, requirements
 
 # They refer to each other, so one comparison of all is less than one of each.
 LIBRARIES_OF_GRAPHS = "the libraries of graphs"
@@ -126,7 +126,7 @@ class _Package:
 
     def __init__(self, name: str) -> None:
         is_of_graphs = name == LIBRARIES_OF_GRAPHS
-        mine = distributions.GRAPHS if is_of_graphs else (name, *distributions.requirements(name))
+        mine = distributions.GRAPHS if is_of_graphs else (name, *requirements.all_required(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}

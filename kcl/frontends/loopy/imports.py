@@ -80,7 +80,11 @@ def _leading(name: str) -> str:
         return ""
     from kcl.generate import distributions
 
-    return top if distributions.leads(name) else ""
+    if not distributions.is_others(top):
+        return ""
+    from kcl.generate import requirements
+
+    return top if requirements.leads(top) else ""
 
 
 def _take(names: list[str]) -> None:

@@ -25,7 +25,8 @@ from kcl.inspect.explain.listing import Change
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
-from kcl.programs.driver import BEING_COMPLETED, OpenJobs
+from kcl.programs.driver import BEING_COMPLETED
+from kcl.programs.open_jobs import OpenJobs
 
 _BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
 # Stands in the metadata of an entry that a helper still writes.

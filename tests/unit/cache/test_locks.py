@@ -32,3 +32,21 @@ def test_signed(tmp_path):
     locks.sign(descriptor)
     locks.close_lock(descriptor)
     assert (tmp_path / "lock").read_text() == f"{os.getpid()} {os.uname().nodename}"
+
+
+def test_held(tmp_path):
+    """A lock file is signed while it is held, is not waited for at once, and goes with its lock."""
+    path = str(tmp_path / "flight" / "lock")
+    held = locks.hold(path, False, lambda: None)
+    assert (tmp_path / "flight" / "lock").read_text().startswith(f"{os.getpid()} ")
+    assert locks.hold(path, True, lambda: None) == -1
+    locks.remove(path, held)
+    assert not os.path.exists(path)
+
+
+def test_removed_meanwhile(tmp_path):
+    """Who waited for a lock that its holder has removed has none: the value may be there now."""
+    path = str(tmp_path / "flight" / "lock")
+    held = locks.hold(path, False, lambda: None)
+    assert locks.hold(path, False, lambda: locks.remove(path, held)) == -1
+    assert not os.path.exists(path)

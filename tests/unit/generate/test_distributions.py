@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -16,46 +15,13 @@ from typing import Any
 
 import pytest
 from harness import PLATFORMS, Child
-from reaching import ROOT, Project
+from reaching import ROOT, Project, Site
 
 from kcl.base import process
 from kcl.generate import distributions
 
 RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
 MODULE = "def make(n):\n    return n + 1\n"
-
-
-class Site:
-    """A site-packages folder with one installed distribution."""
-
-    def __init__(self, root: pathlib.Path) -> None:
-        self.root = root / "site-packages"
-        self.root.mkdir(parents=True)
-
-    def install(
-        self, files: dict[str, str], name: str = "thing", version: str = "1.0", extra: str = ""
-    ) -> None:
-        """Write files and the record of them, as pip does."""
-        lines = []
-        for file, text in files.items():
-            path = self.root / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-            lines.append(f"{file},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}")
-        info = f"{name}-{version}.dist-info"
-        (self.root / info).mkdir(exist_ok=True)
-        lines += [f"{info}/INSTALLER,sha256=abc,4", f"{info}/RECORD,,", *extra.splitlines()]
-        (self.root / info / "RECORD").write_text("\n".join(lines) + "\n")
-
-    @property
-    def before(self) -> str:
-        return f"sys.path.insert(1, {str(self.root)!r})"
-
-    def parts(self, project: Project) -> list[list[str]]:
-        return project.parts("n=1", before=self.before)
-
-    def content(self, project: Project, value: str = "recipes.thing.make") -> list[list[str]]:
-        return project.content(value, before=self.before)
 
 
 @pytest.fixture
@@ -134,38 +100,6 @@ class TestInstalled:
             "../../../bin/thing,sha256=x,9",
         )
         assert content(extra="\n".join(beside)) == plain
-
-    def test_requirements(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """What a distribution requires, and what that requires, counts: a function may import it as it runs."""
-        found = []
-        for change in ("", "near", "far", "other"):
-            site = Site(tmp_path / (change or "before"))
-            site.install({"thing/__init__.py": MODULE})
-            for name, required in (("near", "Far.Pack (>=1)"), ("far_pack", ""), ("other", "")):
-                more = "# more\n" if change == name.partition("_")[0] else ""
-                site.install({f"{name}.py": f"N = 1\n{more}"}, name=name)
-                about = f"Name: {name}\n" + f"Requires-Dist: {required}\n" * bool(required)
-                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(about)
-            about = "Name: thing\nRequires-Dist: near; extra == 'fast'\nRequires-Dist: absent\n"
-            (site.root / "thing-1.0.dist-info" / "METADATA").write_text(about)
-            found.append(part(site.content(project), "requirements thing"))
-        assert found[0] == found[3]
-        assert len({*found}) == 3
-
-    def test_requirement_that_is_there_later(
-        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A requirement counts from the moment on at which a directory of the path has it."""
-        memos = distributions.InstallationMemos()
-        monkeypatch.setattr(distributions, "_state", lambda: memos)
-        thing, later = Site(tmp_path / "1"), Site(tmp_path / "2")
-        thing.install({"thing.py": MODULE})
-        (thing.root / "thing-1.0.dist-info" / "METADATA").write_text("Requires-Dist: later\n")
-        later.install({"later.py": MODULE}, name="later")
-        monkeypatch.syspath_prepend(thing.root)
-        assert not distributions.leads("thing")
-        monkeypatch.syspath_prepend(later.root)
-        assert distributions.requirements("thing") == ["later"]
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
     def test_module_of_another_name(

@@ -44,7 +44,7 @@ from kcl.frontends.loopy.plain import (
     refuse,
     shorten,
 )
-from kcl.generate import distributions
+from kcl.generate import distributions, requirements
 from kcl.generate.declarations import site_of
 from kcl.generate.running import Modes
 
@@ -191,7 +191,7 @@ class Encoder(Modes):
             if whose.name not in distributions.GENERATORS:
                 if f"distribution {whose.name}" not in self.parts:
                     self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
-                    self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
+                    self.parts[f"requirements {whose.name}"] = requirements.required(whose.name)
                 name = held.compared(whose.name)
                 if not self.promised and f"held by {name}" not in self.parts:
                     # The package may hold itself, so the part is there before its text.
