@@ -91,16 +91,8 @@ class TestParts:
             '#include "a.h"\r\n',
         ],
         ids=[
-            "import",
-            "quote",
-            "character",
-            "inactive",
-            "spliced",
-            "word",
-            "blank",
-            "return",
-            "odd",
-            "windows",
+            *("import", "quote", "character", "inactive", "spliced", "word", "blank", "return"),
+            *("odd", "windows"),
         ],
     )
     def test_as_the_preprocessor(self, tree, source):
