@@ -128,7 +128,7 @@ class Table(dict):
 
 Pair = collections.namedtuple("Pair", "a b")
 
-LOCKED = np.zeros(3)
+LOCKED = np.zeros(2)
 LOCKED.flags.writeable = False
 ALIGNED = np.dtype([("a", np.int8), ("b", np.int32)], align=True)
 
