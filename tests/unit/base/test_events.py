@@ -173,14 +173,8 @@ def test_modules_left_out(child):
     copy = child.directory / "kcl"
     shutil.copytree(ROOT / "kcl", copy, ignore=shutil.ignore_patterns("__pycache__"))
     for name in (
-        "cli",
-        "inspect",
-        "drivers/pocl",
-        "drivers/nvidia.py",
-        "remote",
-        "choices/tuning",
-        "bundle",
-        "workers",
+        *("cli", "inspect", "drivers/pocl", "drivers/nvidia.py", "remote", "choices/tuning"),
+        *("bundle", "workers"),
     ):
         place = copy / name
         shutil.rmtree(place) if place.is_dir() else place.unlink()

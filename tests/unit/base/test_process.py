@@ -293,15 +293,8 @@ def is_empty(value) -> bool:
     """Tell whether a value is a container that is to be filled, or a lock."""
     if isinstance(value, ast.Call):
         kinds = (
-            "dict",
-            "list",
-            "set",
-            "deque",
-            "WeakSet",
-            "WeakValueDictionary",
-            "WeakKeyDictionary",
-            "Lock",
-            "RLock",
+            *("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary"),
+            *("WeakKeyDictionary", "Lock", "RLock"),
         )
         return ast.unparse(value.func).rpartition(".")[2] in kinds and not value.args
     return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]

@@ -7,7 +7,6 @@ import time
 import pytest
 from at_once import at_once
 
-import kcl
 from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -116,23 +115,15 @@ def stage(tmp_path, monkeypatch):
     return Numbers()
 
 
-@pytest.fixture
-def seen():
-    """The events, in their order."""
-    found = []
-    kcl.add_hook(found.append)
-    return found
-
-
 def got(stage, job):
     """Obtain a value."""
     with Lead("number") as lead:
         return obtain(stage, job, lead)
 
 
-def outcomes(seen):
+def outcomes(looks):
     """Return what the events say came out."""
-    return [event.outcome for event in seen]
+    return [event.outcome for event in looks]
 
 
 def put(stage, name, value):
@@ -143,22 +134,22 @@ def put(stage, name, value):
 
 
 class TestObtain:
-    def test_miss_then_hit(self, stage, seen):
+    def test_miss_then_hit(self, stage, looks):
         """What is not there is made once, and found by the next cache of the same files."""
         assert got(stage, "two") == [2]
         layers.reset()
         assert got(stage, "two") == [2]
         assert stage.made == ["two"]
-        assert outcomes(seen) == ["miss", "hit"]
+        assert outcomes(looks) == ["miss", "hit"]
 
-    def test_event(self, stage, seen):
+    def test_event(self, stage, looks):
         """One event says layer, kernel, key, seconds, bytes, and by how much a hit was faster, once in a process."""
         got(stage, "two")
         process.reset()
-        events.add_hook(seen.append)
+        events.add_hook(looks.append)
         for _ in range(2):
             got(stage, "two")
-        miss, hit, again = seen
+        miss, hit, again = looks
         assert (miss.layer, miss.kernel, miss.key) == ("numbers", "two", place_of("two")[0])
         assert miss.seconds >= 0.05
         assert miss.bytes > 0
@@ -167,96 +158,100 @@ class TestObtain:
         assert hit.saved == pytest.approx(5.0 - hit.seconds)
         assert (again.outcome, again.saved) == ("hit", 0.0)
 
-    def test_saves_nothing(self, stage, seen, monkeypatch):
+    def test_saves_nothing(self, stage, looks, monkeypatch):
         """A hit that takes longer than the work that it spares saves nothing; it loses nothing either."""
         put(stage, "two", [2])
         monkeypatch.setattr("time.perf_counter", iter(range(0, 1000, 100)).__next__)
         got(stage, "two")
-        assert (seen[-1].outcome, seen[-1].saved) == ("hit", 0.0)
+        assert (looks[-1].outcome, looks[-1].saved) == ("hit", 0.0)
 
-    def test_bypass(self, stage, seen):
+    def test_bypass(self, stage, looks):
         """A job whose key cannot be known is made every time; the reason stands in the event."""
         assert [got(stage, "unknown") for _ in range(2)] == [[2], [2]]
-        assert [(event.outcome, event.reason) for event in seen] == [("bypass", "nobody knows")] * 2
+        assert [(event.outcome, event.reason) for event in looks] == [
+            ("bypass", "nobody knows")
+        ] * 2
 
-    def test_each_slot_counts(self, stage, seen):
+    def test_each_slot_counts(self, stage, looks):
         """Of two slots one of which is there, the miss is counted for the other."""
         put(stage, "one", 1)
         got(stage, "one+two")
-        assert [(event.outcome, event.key) for event in seen] == [("miss", place_of("two")[0])]
+        assert [(event.outcome, event.key) for event in looks] == [("miss", place_of("two")[0])]
 
-    def test_each_slot_of_a_hit_counts(self, stage, seen):
+    def test_each_slot_of_a_hit_counts(self, stage, looks):
         """Where both slots are there the look-up is one hit, which uses both entries."""
         for name in ("one", "two"):
             put(stage, name, 2)
         assert got(stage, "one+two") == [2, 2]
-        assert [event.outcome for event in seen] == ["hit"]
+        assert [event.outcome for event in looks] == ["hit"]
         assert events.collected().uses.keys() == {place_of(name)[0] for name in ("one", "two")}
 
     @pytest.mark.faults
     @pytest.mark.filterwarnings("ignore::kcl.cache.faults.CacheWarning")
-    def test_load_raises(self, stage, seen):
+    def test_load_raises(self, stage, looks):
         """Whatever loading raises, the entry is set aside and the value is made."""
         address, key = place_of("two")
         stage.layer.publish(address, Entry(key, {}, {}))  # no value
         assert got(stage, "two") == [2]
         assert got(stage, "two") == [2]
-        assert outcomes(seen) == ["error", "hit"]
-        assert seen[0].reason == "no number: 'value'"
+        assert outcomes(looks) == ["error", "hit"]
+        assert looks[0].reason == "no number: 'value'"
 
     @pytest.mark.faults
-    def test_search_raises(self, stage, seen):
+    def test_search_raises(self, stage, looks):
         """An entry of an unknown form is set aside, once something was found; the value is made."""
         put(stage, "strange", 1)
         with pytest.warns(CacheWarning, match="another form"):
             assert got(stage, "strange") == [2]
-        assert outcomes(seen) == ["error"]
+        assert outcomes(looks) == ["error"]
         assert stage.made == ["strange"]
 
-    def test_missing_arguments(self, stage, seen):
+    def test_missing_arguments(self, stage, looks):
         """A call that lacks an argument is no look-up."""
         with pytest.raises(MissingArguments):
             got(stage, "lacking")
-        assert seen == []
+        assert looks == []
 
-    def test_making_fails(self, stage, seen):
+    def test_making_fails(self, stage, looks):
         """What making raises reaches the caller; the look-up is counted, and nobody waits any more."""
         for _ in range(2):
             with pytest.raises(ZeroDivisionError):
                 got(stage, "hopeless")
-        assert outcomes(seen) == ["miss", "miss"]
+        assert outcomes(looks) == ["miss", "miss"]
 
-    def test_strict(self, stage, seen, monkeypatch):
-        """KCL_STRICT=hit raises for a miss, names key and command, and makes nothing."""
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        with pytest.raises(
-            CacheMiss,
-            match=rf"miss: not in the cache \(key {place_of('two')[0][:12]}\).*kcl explain",
-        ):
-            got(stage, "two")
+    @pytest.mark.parametrize(
+        ("job", "outcome", "words"),
+        [
+            ("two", "miss", rf"not in the cache \(key {place_of('two')[0][:12]}\).*kcl explain"),
+            ("printed", "bypass", "it is printed.*as long as the reason holds: mend that first.$"),
+            ("unknown", "bypass", "nobody knows.*as long as the reason holds: mend that first.$"),
+        ],
+    )
+    def test_strict(self, stage, looks, under, monkeypatch, job, outcome, words):
+        """KCL_STRICT=hit lets a hit pass, raises for the rest with what mends it, and makes nothing."""
+        monkeypatch.setattr(
+            Numbers, "attempt", lambda _stage, job: "it is printed" if job == "printed" else ""
+        )
+        put(stage, "one", 1)
+        under(KCL_STRICT="hit")
+        assert got(stage, "one") == [1]
+        with pytest.raises(CacheMiss, match=f"{outcome}: {words}") as raised:
+            got(stage, job)
+        assert ("fill the cache" in str(raised.value)) is (outcome == "miss")
         assert stage.made == []
-        assert outcomes(seen) == ["miss"]
+        assert outcomes(looks) == ["hit", outcome]
 
-    def test_refused(self, stage, seen, monkeypatch):
+    def test_refused(self, stage, looks, monkeypatch):
         """A value that cannot be made is told by the words of its stage, in place of a key to compare."""
         monkeypatch.setattr(Numbers, "refusal", lambda _stage, _error: "it divides by 0")
         with pytest.raises(ZeroDivisionError):
             got(stage, "hopeless")
-        assert seen[0][3:5] == ("miss", "it divides by 0")
+        assert looks[0][3:5] == ("miss", "it divides by 0")
         (noted,) = events.collected().noted
         assert noted.key is None
 
-    def test_strict_refused(self, stage, seen, monkeypatch):
-        """Under KCL_STRICT=hit a value that cannot be stored is a bypass, which no run without it mends."""
-        monkeypatch.setattr(Numbers, "attempt", lambda _stage, _job: "it is printed")
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        with pytest.raises(CacheMiss, match="bypass: it is printed") as raised:
-            got(stage, "two")
-        assert "fill the cache" not in str(raised.value)
-        assert outcomes(seen) == ["bypass"]
-
     @pytest.mark.parametrize("value", ["hits", "fault, hits"])
-    def test_strict_unknown(self, stage, seen, monkeypatch, value):
+    def test_strict_unknown(self, stage, looks, monkeypatch, value):
         """A word that KCL_STRICT does not take ends each look-up, hits included: a check that is off would hide all."""
         put(stage, "two", 2)
         monkeypatch.setenv("KCL_STRICT", value)
@@ -267,28 +262,14 @@ class TestObtain:
                 match="KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or",
             ):
                 got(stage, job)
-        assert (stage.made, seen) == ([], [])
-
-    def test_strict_hit(self, stage, seen, monkeypatch):
-        """KCL_STRICT=hit lets a hit pass, and refuses a job whose key cannot be known."""
-        put(stage, "two", 2)
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        layers.reset()
-        assert got(stage, "two") == [2]
-        with pytest.raises(CacheMiss, match="bypass: nobody knows") as raised:
-            got(stage, "unknown")
-        assert "fill the cache" not in str(raised.value)
-        assert str(raised.value).endswith(
-            "nothing is stored as long as the reason holds: mend that first."
-        )
-        assert outcomes(seen) == ["hit", "bypass"]
+        assert (stage.made, looks) == ([], [])
 
     @pytest.mark.skipif(
         not os.path.isdir("/proc/self"),
         reason="needs a directory in which nobody can make anything",
     )
     @pytest.mark.faults
-    def test_unusable_directory(self, stage, seen, monkeypatch):
+    def test_unusable_directory(self, stage, looks, monkeypatch):
         """Where no directory can be made the look-up is an error, and directory and variable are named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
         row = layers.LayerRow(
@@ -300,15 +281,15 @@ class TestObtain:
         with pytest.warns(CacheWarning, match=words) as warned:
             assert got(stage, "two") == [2]
         assert len(warned) == 1
-        assert outcomes(seen) == ["error"]
-        assert "'/proc/no-cache' cannot be made" in seen[0].reason
+        assert outcomes(looks) == ["error"]
+        assert "'/proc/no-cache' cannot be made" in looks[0].reason
         assert stage.layer.stores == []
 
-    def test_error_of_the_user(self, stage, seen):
+    def test_error_of_the_user(self, stage, looks):
         """What a search raises before anything was found is the caller's, and the look-up is counted as a miss."""
         with pytest.raises(LookupError, match="mine"):
             got(stage, "raising")
-        assert [(event.outcome, event.reason) for event in seen] == [
+        assert [(event.outcome, event.reason) for event in looks] == [
             ("miss", "the recipe raised an error")
         ]
         assert stage.made == []
@@ -320,12 +301,12 @@ class TestObtain:
         assert found == [[2]] * 4
         assert stage.made == ["two"]
 
-    def test_meanwhile(self, stage, seen):
+    def test_meanwhile(self, stage, looks):
         """The thread that missed and then waited has a hit, whose reason says who made the value meanwhile."""
         crowded = Crowded()
         assert crowded.layer is stage.layer
         at_once(lambda _number: got(crowded, "two"), 2)
-        miss, hit = sorted(seen, key=lambda event: event.outcome, reverse=True)
+        miss, hit = sorted(looks, key=lambda event: event.outcome, reverse=True)
         assert (miss.outcome, miss.reason) == ("miss", "not in the cache")
         assert hit.outcome == "hit"
         assert hit.reason.endswith(" counted it meanwhile")
@@ -350,10 +331,10 @@ class TestObtain:
 
 
 class TestFind:
-    def test_counts_nothing(self, stage, seen):
+    def test_counts_nothing(self, stage, looks):
         """Looking without obtaining says what is there, and makes and counts nothing."""
         assert find(stage, "two")[:2] == ("miss", "not in the cache")
         put(stage, "two", 2)
         look = find(stage, "two")
         assert (look.outcome, look.value) == ("hit", [2])
-        assert (seen, stage.made) == ([], [])
+        assert (looks, stage.made) == ([], [])

@@ -191,14 +191,8 @@ class TestArguments:
     @pytest.mark.parametrize(
         "a",
         [
-            np.array(2.5),
-            np.array([2.5]),
-            Fraction(5, 2),
-            np.longdouble(2.5),
-            True,
-            np.float16(2.5),
-            10**400,
-            1j,
+            *(np.array(2.5), np.array([2.5]), Fraction(5, 2), np.longdouble(2.5), True),
+            *(np.float16(2.5), 10**400, 1j),
         ],
         ids=lambda a: type(a).__name__,
     )

@@ -42,15 +42,30 @@ def values(source, *directories):
 
 
 class TestParts:
-    def test_none(self):
-        """A source without an include has no part, whatever it says in comments and strings."""
-        assert names("kernel void f() {}") == []
-        assert (
-            names(
-                '// #include "a.h"\n/*\n#include <b.h>\n*/ kernel void f() { printf("#include c"); }'
-            )
-            == []
-        )
+    @pytest.mark.parametrize(
+        ("source", "files", "found"),
+        [
+            ("kernel void f() {}", {}, ""),
+            ('// #include "a.h"\n/*\n#include <b.h>\n*/ constant char s[] = "#include c";', {}, ""),
+            ('kernel void f() { printf("ERROR"); g("FOR", (1)); }', {}, ""),
+            (
+                '#include "a.h"',
+                {"one__a_h": '#include "b.h"\n', "one__b_h": '#include "c.h"\n', "two__b_h": ""},
+                "a.h b.h c.h",
+            ),
+            ('#include "b.h"', {"one__b_h": '#include "gone.h"'}, "b.h gone.h"),
+            (
+                '#include "a.h"',
+                {"one__a_h": '#include "b.h"', "one__b_h": "", "b_h": ""},
+                "a.h b.h",
+            ),
+        ],
+        ids=["none", "comments", "text", "nested", "absent", "working directory"],
+    )
+    def test_names(self, tree, source, files, found):
+        """What a program includes counts, and what headers include, from beside them first; no comment or text does."""
+        root = tree(two__c_h="", **files)
+        assert names(source, root / "two", root / "one") == [f"header {n}" for n in found.split()]
 
     def test_named_as_written(self, tree):
         """A part is named as the source names the header, in both spellings; no path is in it."""
@@ -58,17 +73,6 @@ class TestParts:
         found = parts('#include "a.h"\n  #  include  <sub/b.h> // why\n', root / "one")
         assert [part.name for part in found] == ["header a.h", "header sub/b.h"]
         assert not any(str(root) in part.value for part in found)
-
-    def test_nested(self, tree):
-        """What a header includes counts too, found beside it first."""
-        root = tree(
-            one__a_h='#include "b.h"\n', one__b_h='#include "c.h"\n', one__c_h="3", two__b_h="other"
-        )
-        assert names('#include "a.h"', root / "two", root / "one") == [
-            "header a.h",
-            "header b.h",
-            "header c.h",
-        ]
 
     def test_circle(self, tree):
         """Headers that include each other are each read once; that it is the same file is told."""
@@ -91,16 +95,8 @@ class TestParts:
             '#include "a.h"\r\n',
         ],
         ids=[
-            "import",
-            "quote",
-            "character",
-            "inactive",
-            "spliced",
-            "word",
-            "blank",
-            "return",
-            "odd",
-            "windows",
+            *("import", "quote", "character", "inactive", "spliced", "word", "blank", "return"),
+            *("odd", "windows"),
         ],
     )
     def test_as_the_preprocessor(self, tree, source):
@@ -184,11 +180,6 @@ class TestAbsent:
             seen.append(parts(self.SOURCE, root / "one", root / "two"))
         assert seen[0][0].value == ABSENT
         assert all(one != other for one, other in itertools.pairwise(seen))
-
-    def test_in_a_header(self, tree):
-        """A header may ask for one that is not there."""
-        root = tree(one__b_h='#include "gone.h"')
-        assert names('#include "b.h"', root / "one") == ["header b.h", "header gone.h"]
 
     def test_system(self, tree, monkeypatch):
         """The content in the system's directories counts, and what it includes there: some drivers look there."""
@@ -287,11 +278,6 @@ class TestUnknown:
         with pytest.raises(UnknownInput, match=words):
             names('#include "a.h"', root / "one")
 
-    def test_beside(self, tree):
-        """A header beside the one that includes it is taken whatever the working directory holds."""
-        root = tree(one__a_h='#include "b.h"', one__b_h="1", b_h="2")
-        assert names('#include "a.h"', root / "one") == ["header a.h", "header b.h"]
-
     def test_of_a_macro(self, tree):
         """A header that a macro names is refused with the cure."""
         root = tree(one__a_h="")
@@ -307,10 +293,6 @@ class TestUnknown:
         assert names('#include "b.h"', quoted, root / "two") == ["header b.h"]
         with pytest.raises(UnknownInput, match="symbolic link without a blank"):
             names('#include "a.h"', quoted, root / "two")
-
-    def test_words_that_look_like_it(self):
-        """A text that ends with an R hides nothing."""
-        assert names('kernel void f() { printf("ERROR"); g("FOR", (1)); }') == []
 
 
 class TestFiles:

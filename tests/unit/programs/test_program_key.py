@@ -210,14 +210,8 @@ class TestUnknown:
     @pytest.mark.parametrize(
         "option",
         [
-            "-include a.h",
-            "-isystem /x",
-            "-idirafter /x",
-            "-iquote /x",
-            "-Xclang x",
-            "@file",
-            "-Wp,-includea.h",
-            "--include=a",
+            *("-include a.h", "-isystem /x", "-idirafter /x", "-iquote /x", "-Xclang x", "@file"),
+            *("-Wp,-includea.h", "--include=a"),
         ],
     )
     def test_reads_files(self, option):

@@ -167,17 +167,8 @@ class TestRead:
             SMALL + b"\0",
         ],
         ids=[
-            "other version",
-            "header alone",
-            "letters",
-            "climbing",
-            "twice",
-            "foreign",
-            "dots",
-            "empty",
-            "deep",
-            "name",
-            "longer",
+            *("other version", "header alone", "letters", "climbing", "twice", "foreign", "dots"),
+            *("empty", "deep", "name", "longer"),
         ],
     )
     def test_strange(self, blob: bytes) -> None:

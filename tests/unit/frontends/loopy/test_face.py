@@ -249,19 +249,6 @@ class TestWithoutLoopy:
         assert child.json(WITHOUT) == ["AddressSpace", "make_kernel"]
 
 
-@pytest.fixture
-def recorded():
-    """Record as where nothing was recorded before."""
-    layers.reset()
-    yield
-    layers.reset()
-
-
-def questions():
-    """List the questions that made units, or that could not be recorded."""
-    return [*events.stats()["made"]]
-
-
 def preambles(info):  # noqa: ARG001
     """Give loopy a preamble."""
     yield "10_mine", "#define MINE 1"
@@ -273,7 +260,6 @@ class Calling:
         return instruction
 
 
-@pytest.mark.usefixtures("recorded")
 class TestRecorded:
     def test_errors_are_raised_at_their_call(self):
         """A call that loopy refuses raises each time; nothing proves it."""
@@ -315,7 +301,6 @@ class TestRecorded:
         assert [warned for _digest, warned in found] == [True, False]
 
 
-@pytest.mark.usefixtures("recorded")
 class TestAtOnce:
     def test_questions_are_loopys(self):
         """What answers a question gets loopy's own units."""
@@ -363,7 +348,6 @@ class TestAtOnce:
         assert type(lp.GlobalArg("a", np.float32, shape=(16,))) is loopy.ArrayArg
 
 
-@pytest.mark.usefixtures("recorded")
 class TestIterators:
     def test_arguments(self):
         """An iterator is read once, by loopy: the call is carried out each time, and stand-ins are exchanged."""
@@ -374,7 +358,9 @@ class TestIterators:
             assert type(unit) is loopy.TranslationUnit
             assert len(unit["made"].instructions) == 2
             assert type(unit["made"].arg_dict["a"]) is loopy.ArrayArg
-        assert any("make_kernel: what an iterator gives" in question for question in questions())
+        assert any(
+            "make_kernel: what an iterator gives" in question for question in events.stats()["made"]
+        )
 
     def test_errors_of_a_generator_are_the_users(self):
         """What a generator of the user raises reaches the user, and is no fault of kcl."""
@@ -387,7 +373,6 @@ class TestIterators:
             lp.make_kernel("{[i]: 0<=i<16}", texts(), **VERSION)
 
 
-@pytest.mark.usefixtures("recorded")
 class TestContainers:
     def test_of_other_classes(self):
         """Mappings and lists of other classes reach loopy with loopy's own things in them, and are recorded exactly."""
@@ -409,7 +394,6 @@ class TestContainers:
             assert "UnrollTag" in repr(tagged.default_entrypoint.inames["i"].tags)
 
 
-@pytest.mark.usefixtures("recorded")
 class TestFaults:
     @pytest.fixture
     def _broken(self, monkeypatch):

@@ -23,6 +23,7 @@ def changed():
 
 
 BEFORE = dict(insides.now())
+REMOVED = object()
 
 
 def emit(self, *arguments):
@@ -56,12 +57,16 @@ class TestNow:
             (importlib.import_module("pytools"), "flatten", emit),
             (importlib.import_module("islpy").BasicSet, "read_from_str", staticmethod(emit)),
             (importlib.import_module("constantdict").constantdict, "__getitem__", emit),
+            (c.CFamilyASTBuilder, "emit_if", REMOVED),
         ],
     )
     def test_a_value(self, monkeypatch, holder, name, value):
-        """A replaced or added attribute of a class or module is a change, until it is as before."""
+        """A replaced, added or removed attribute of a class or module is a change, until it is as before."""
         with monkeypatch.context() as patch:
-            patch.setattr(holder, name, value, raising=False)
+            if value is REMOVED:
+                patch.delattr(holder, name)
+            else:
+                patch.setattr(holder, name, value, raising=False)
             assert {one.rpartition(".")[2] for one in changed()} == {name}
         assert not changed()
 
@@ -81,12 +86,6 @@ class TestNow:
         monkeypatch.undo()
         monkeypatch.setattr(c.CASTBuilder, "kcl_other", emit, raising=False)
         assert changed() == {"loopy.target.c.CASTBuilder.kcl_other"}
-
-    def test_a_removed_value(self, monkeypatch):
-        """A removed attribute is a change."""
-        with monkeypatch.context() as patch:
-            patch.delattr(c.CFamilyASTBuilder, "emit_if")
-            assert changed() == {"loopy.target.c.CFamilyASTBuilder.emit_if"}
 
     def test_tables(self, monkeypatch):
         """Items of dictionaries and lists are changes."""
@@ -210,6 +209,14 @@ class TestNow:
         assert child.json(code) == [0, 0, 0, 0]
 
 
+MINE = "import pymbolic.primitives; pymbolic.primitives.Variable.mine = json.dumps"
+LOADED = (
+    "import kcl.loopy, loopy",
+    "from kcl.frontends.loopy import insides, recorder",
+    "recorder.loopy()",
+)
+
+
 class TestRefuse:
     def test_a_change_is_named(self, monkeypatch):
         """Something that is changed is refused by its name, until it is put back."""
@@ -320,19 +327,63 @@ class TestOriginal:
         assert child.json(code)
 
 
+# What a program does before kcl comes, then before a first look, and what it does next; how many changes that is.
+IMPORTS = {
+    "loopy first": ("import loopy", "import loopy.target.cuda, loopy.target.ispc", MINE, 1),
+    "kcl first": ("import kcl.loopy", "import loopy.target.cuda, loopy.target.ispc", MINE, 1),
+    "parts first": ("import pyopencl, pymbolic", "import loopy.target.cuda", MINE, 1),
+    "a key before loopy's import": (
+        "import pymbolic, kcl.loopy; from kcl.frontends.loopy import insides; insides.now()",
+        "",
+        "",
+        0,
+    ),
+    # In an application that PyInstaller made, code names a path below the application's folder.
+    "an application": (
+        """
+import os, sys, types, pytools
+sys._MEIPASS = os.path.dirname(os.path.dirname(pytools.__file__))
+for function in vars(pytools).values():
+    if isinstance(function, types.FunctionType) and function.__module__ == "pytools":
+        function.__code__ = function.__code__.replace(co_filename="pytools/__init__.py")
+""",
+        "",
+        "import pytools; pytools.flatten = json.dumps",
+        1,
+    ),
+    # What the import of a module of the generators fills in another module is the import's own.
+    "filled by an import": (
+        "",
+        "insides.now(); import cgen; cgen.__path__ = sys.argv[1:]; import cgen.filler",
+        "cgen.filler.c.filled = 7",
+        1,
+    ),
+}
+
+
 class TestImports:
-    def test_after_a_comparison(self, child):
-        """A generator that was there before kcl, and a key before loopy's import, make no change of that import."""
+    @pytest.mark.parametrize("case", IMPORTS)
+    def test_order(self, child, tmp_path, case):
+        """Whatever is imported first, what imports give is no change, and what a program changes later is one."""
+        first, more, change, changes = IMPORTS[case]
+        (tmp_path / "filler.py").write_text(
+            "import loopy.target.c as c\nc.filled = 5\nc.CASTBuilder.filled = 6\n"
+        )
+        lines = ("import json, sys", first, *LOADED, more, "found = len(insides.now())", change)
+        code = "\n".join([*lines, "print(json.dumps([found, len(insides.now())]))"])
+        assert child.json(code, str(tmp_path)) == [0, changes]
+
+    def test_reload(self, child):
+        """A reload of a module is no import: what it gives is a change."""
         code = """
             import importlib, json
-            import pymbolic
-            import kcl.loopy
-            from kcl.frontends.loopy import insides
-            before = insides.now()
-            importlib.import_module("loopy")
-            print(json.dumps([len(before), len(insides.now())]))
+            import kcl.loopy, loopy
+            from kcl.frontends.loopy import insides, recorder
+            recorder.loopy()
+            importlib.reload(importlib.import_module("loopy.transform.padding"))
+            print(json.dumps("split_array_dim" in {name for _holder, name in insides.now()}))
             """
-        assert child.json(code) == [0, 0]
+        assert child.json(code)
 
     def test_without_loopy(self, child):
         """A process without loopy has no baseline, and does not import this module."""
@@ -344,71 +395,3 @@ class TestImports:
             print(json.dumps([name in sys.modules for name in ("loopy", "kcl.frontends.loopy.insides")]))
             """
         assert child.json(code) == [False, False]
-
-    @pytest.mark.parametrize("first", ["loopy", "kcl.loopy", "pyopencl, pymbolic"])
-    def test_early(self, child, first):
-        """If loopy is imported first, or parts of it are, only functions of other packages count."""
-        code = f"""
-            import json
-            import {first}
-            import kcl.loopy, loopy, importlib
-            from kcl.frontends.loopy import insides, recorder
-            recorder.loopy()
-            import loopy.target.cuda, loopy.target.ispc
-            found = len(insides.now())
-            importlib.import_module("pymbolic.primitives").Variable.mine = json.dumps
-            print(json.dumps([found, len(insides.now())]))
-            """
-        assert child.json(code) == [0, 1]
-
-    def test_early_in_an_application(self, child):
-        """In an application that PyInstaller made, code names a path below the application's folder."""
-        code = """
-            import json, os, sys, types
-            import pytools
-            sys._MEIPASS = os.path.dirname(os.path.dirname(pytools.__file__))
-            for function in vars(pytools).values():
-                if isinstance(function, types.FunctionType) and function.__module__ == "pytools":
-                    named = function.__code__.replace(co_filename="pytools/__init__.py")
-                    function.__code__ = named
-            import kcl.loopy, loopy
-            from kcl.frontends.loopy import insides, recorder
-            recorder.loopy()
-            found = len(insides.now())
-            pytools.flatten = json.dumps
-            print(json.dumps([found, len(insides.now())]))
-            """
-        assert child.json(code) == [0, 1]
-
-    def test_reload(self, child):
-        """A reload of a module is no import: what it gives is a change."""
-        code = """
-            import importlib, json
-            import kcl.loopy, loopy
-            from kcl.frontends.loopy import insides, recorder
-            recorder.loopy()
-            found = len(insides.now())
-            importlib.reload(importlib.import_module("loopy.transform.padding"))
-            names = {name for _holder, name in insides.now()}
-            print(json.dumps([found, "split_array_dim" in names]))
-            """
-        assert child.json(code) == [0, True]
-
-    def test_filled_by_an_import(self, child, tmp_path):
-        """What the import of a module of the generators fills in another module is the import's own."""
-        (tmp_path / "filler.py").write_text(
-            "import loopy.target.c as c\nc.filled = 5\nc.CASTBuilder.filled = 6\n"
-        )
-        code = f"""
-            import json
-            import kcl.loopy, loopy, cgen
-            from kcl.frontends.loopy import insides, recorder
-            recorder.loopy()
-            insides.now()
-            cgen.__path__ = [{str(tmp_path)!r}]
-            import cgen.filler
-            found = len(insides.now())
-            cgen.filler.c.filled = 7
-            print(json.dumps([found, len(insides.now())]))
-            """
-        assert child.json(code) == [0, 1]

@@ -9,19 +9,10 @@ from recorded_units import VERSION, make, waits
 
 import kcl.loopy as lp
 from kcl import frontends
-from kcl.cache import layers
 from kcl.frontends.loopy import proofs, recorder
 from kcl.generate.declarations import Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
-
-
-@pytest.fixture(autouse=True)
-def recorded():
-    """Record as where nothing was recorded before."""
-    layers.reset()
-    yield
-    layers.reset()
 
 
 class TestWaiting:

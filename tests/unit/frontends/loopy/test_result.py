@@ -5,24 +5,14 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-import pytest
 
 import kcl.loopy as lp
-from kcl.cache import layers
 from kcl.frontends import RecipeResult
 from kcl.frontends.loopy import unmade
 from kcl.frontends.loopy.result import LoopyResult
 from kcl.generate.declarations import Declarations, RecipeCall
 
 VERSION = {"lang_version": (2018, 2)}
-
-
-@pytest.fixture(autouse=True)
-def recorded():
-    """Record as where nothing was recorded before."""
-    layers.reset()
-    yield
-    layers.reset()
 
 
 def recipe(factor=2):

@@ -26,20 +26,8 @@ from kcl.frontends.loopy import texts
 lp = importlib.import_module("loopy")  # itself, where an import statement gives the face
 DIGEST = "0123456789abcdef" * 4
 WORDS = [
-    "",
-    "a",
-    "b'1'",
-    "'",
-    '"',
-    "', '",
-    "(1,)",
-    "1",
-    "None",
-    "<root>",
-    f"<{DIGEST}>",
-    "call 3",
-    "\n",
-    "\ud800",
+    *("", "a", "b'1'", "'", '"', "', '", "(1,)", "1", "None", "<root>", f"<{DIGEST}>", "call 3"),
+    *("\n", "\ud800"),
 ]
 
 
@@ -77,18 +65,7 @@ small = st.integers(-2, 2)
 leaves = st.one_of(
     st.sampled_from(
         [
-            None,
-            True,
-            False,
-            ...,
-            NotImplemented,
-            0.0,
-            -0.0,
-            1.0,
-            math.nan,
-            math.inf,
-            1j,
-            -1j,
+            *(None, True, False, ..., NotImplemented, 0.0, -0.0, 1.0, math.nan, math.inf, 1j, -1j),
             1 + 0j,
         ]
     ),
@@ -230,15 +207,8 @@ class TestObjects:
     def test_members_of_enumerations(self):
         """Members count by enumeration and name, combinations of flags too."""
         found = [
-            Colour.RED,
-            Colour.GREEN,
-            Flags.A,
-            Flags.B,
-            Flags.A | Flags.B,
-            lp.AddressSpace.LOCAL,
-            1,
-            2,
-            3,
+            *(Colour.RED, Colour.GREEN, Flags.A, Flags.B, Flags.A | Flags.B, lp.AddressSpace.LOCAL),
+            *(1, 2, 3),
         ]
         assert len({text(value) for value in found}) == len(found)
 

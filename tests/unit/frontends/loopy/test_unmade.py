@@ -16,7 +16,6 @@ import pytest
 
 import kcl.loopy as lp
 from kcl.base import events
-from kcl.cache import layers
 from kcl.frontends.loopy import recorder, unmade
 
 loopy = importlib.import_module("loopy")
@@ -217,11 +216,6 @@ class TestMemory:
         del unit, record
         gc.collect()
         assert last() is None
-
-
-def teardown_module():
-    """Forget what was proven here."""
-    layers.reset()
 
 
 def thing(name):

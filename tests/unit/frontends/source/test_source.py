@@ -36,27 +36,9 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         "text",
         [
-            *(
-                "(n,",
-                "(len(x),)",
-                "[n]",
-                "n if n else 1",
-                "x.data",
-                "(m,)",
-                "n.real",
-                "('n',)",
-                "(0.5*n,)",
-                "None",
-            ),
-            *(
-                "(x[0:1],)",
-                "__import__('os')",
-                "(lambda: 1)()",
-                "max(n, key=n)",
-                "(*x.shape,)",
-                "(n := 3)",
-                "n == 1",
-            ),
+            *("(n,", "(len(x),)", "[n]", "n if n else 1", "x.data", "(m,)", "n.real", "('n',)"),
+            *("(0.5*n,)", "None", "(x[0:1],)", "__import__('os')", "(lambda: 1)()"),
+            *("max(n, key=n)", "(*x.shape,)", "(n := 3)", "n == 1"),
         ],
     )
     @pytest.mark.parametrize("place", ["global_size", "local_size", "shape", "size"])
@@ -77,12 +59,7 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         "text",
         [
-            "(n,)",
-            "n",
-            "(2*n + 1, -(-n//4))",
-            "x",
-            "x.shape",
-            "(x.size, x.shape[0])",
+            *("(n,)", "n", "(2*n + 1, -(-n//4))", "x", "x.shape", "(x.size, x.shape[0])"),
             "(max(n, 1),)",
         ],
     )
@@ -97,14 +74,7 @@ class TestDeclarations:
             *(
                 (name, "has a meaning of its own")
                 for name in (
-                    "queue",
-                    "self",
-                    "wait_for",
-                    "_np",
-                    "_kcl_x",
-                    "min",
-                    "round_up",
-                    *LAUNCH,
+                    *("queue", "self", "wait_for", "_np", "_kcl_x", "min", "round_up", *LAUNCH),
                 )
             ),
         ],
