@@ -20,7 +20,6 @@ import pathlib
 import re
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -368,19 +367,10 @@ HEAD = (
     "s with: cold, again",
     "again",
 )
-EACH = (
-    "example",
-    "s without: cold",
-    "again",
-    "s with: cold",
-    "again",
-    "without / with, again",
-    "in processor s",
-)
 
 
 def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
-    """Write the page's part: a table of suites, what fails, and a table of examples.
+    """Write the page's part: a table of suites, and what fails.
 
     The lines about suites that did not run stay as they are on the page.
     """
@@ -389,22 +379,20 @@ def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
         for line in before
         if line.startswith(("| ", "- ")) and _suite(line) in ORDER.keys() - found.keys()
     ]
-    rows, notes, each = list(kept), [line for line in kept if line.startswith("- ")], []
+    rows, notes = list(kept), [line for line in kept if line.startswith("- ")]
     for name, one in found.items():
         rows.append(row(name, one))
         notes += failures(name, one["runs"])
-        each += example_rows(name, one["runs"])
-    rows, notes, each = (
-        sorted((line for line in lines if wanted(line)), key=lambda line: ORDER[_suite(line)])
-        for lines, wanted in ((rows, _is_row), (notes, bool), ([*kept, *each], _is_example))
+    rows, notes = (
+        sorted((line for line in lines if line), key=lambda line: ORDER[_suite(line)])
+        for lines in ([line for line in rows if line.startswith("| ")], notes)
     )
     lines = [
         f"Python {sys.version.split()[0]}; the releases or commits below.",
         "",
         *headed(HEAD, rows),
     ]
-    lines += ["", "What fails:", "", *(notes or ["- nothing"])]
-    return [*lines, "", "Each example:", "", *headed(EACH, each)] if each else lines
+    return [*lines, "", "What fails:", "", *(notes or ["- nothing"])]
 
 
 def headed(head: tuple[str, ...], rows: list[str]) -> list[str]:
@@ -446,35 +434,11 @@ def _how(outcome: str) -> str:
     return "" if outcome in _FAILED else f": {outcome}"
 
 
-def example_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
-    """Write a row for each example that passes: seconds of the first run, medians of the later ones, their ratios."""
-    good = set.intersection(*(passed(run["outcomes"]) for run in runs))
-    rows = []
-    for test in sorted(good & runs[0]["each"].keys()):
-        plain, ours = ([run["each"][test] for run in runs if run["side"] == side] for side in SIDES)
-        warm = [
-            [statistics.median(clock) for clock in zip(*side[1:], strict=True)]
-            for side in (plain, ours)
-        ]
-        seconds = [f"{one:.2f}" for one in (plain[0][0], warm[0][0], ours[0][0], warm[1][0])]
-        ratios = [f"{without / with_:.2f}" for without, with_ in zip(*warm, strict=True)]
-        rows.append(f"| {name}: {test} | {' | '.join([*seconds, *ratios])} |")
-    return rows
-
-
 ORDER = {suite.name: place for place, suite in enumerate((*SUITES, *LIBRARIES))}
 
 
 def _suite(line: str) -> str:
     return re.split(r"[,:] ", line[2:])[0]
-
-
-def _is_row(line: str) -> bool:
-    return line.startswith("| ") and not _is_example(line)
-
-
-def _is_example(line: str) -> bool:
-    return line.startswith(f"| {_suite(line)}: ")
 
 
 def _flaky(failed: list[set[str]]) -> list[str]:

@@ -25,6 +25,8 @@ class Printed(NamedTuple):
     tables: dict[str, tuple[Field, ...]]
     wish: str = ""
     """With which options it is printed, where that is not `--json` alone."""
+    extends: str = ""
+    """The command whose members it has too; the reference lists these there."""
 
 
 _KERNEL = Field("kernel", "string", "the name of the recipe")
@@ -78,10 +80,14 @@ _COUNTS = (
 
 
 def _object(
-    *fields: Field, is_list: bool = False, wish: str = "", **tables: tuple[Field, ...]
+    *fields: Field,
+    is_list: bool = False,
+    wish: str = "",
+    extends: str = "",
+    **tables: tuple[Field, ...],
 ) -> Printed:
     """Describe an object with these members, or a list of such; the tables are those of its members."""
-    return Printed("list of <>" if is_list else "<>", {"": fields, **tables}, wish)
+    return Printed("list of <>" if is_list else "<>", {"": fields, **tables}, wish, extends)
 
 
 _LEFT = _object(
@@ -218,6 +224,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("invoker", "string", "the Python code that launches it", always=False),
             Field("asm", "string", "the native code", always=False),
             is_list=True,
+            extends="ls",
         ),
     ),
     "explain": (

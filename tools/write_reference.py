@@ -33,6 +33,9 @@ EFFECTS = {
 }
 SAMPLES = ("", "0", "1", "no", "true", "x")
 
+# Second names of commands.
+SAME = {"wait": "flush"}
+
 # What is neither a setting of kcl nor a switch of another cache.
 OTHERS = (
     (
@@ -204,7 +207,7 @@ def command_line() -> str:
         "",
         "A terminal shows how look-ups ended in colours, unless `NO_COLOR` is set. Your shell completes commands, options",
         'and the names of kernels after `eval "$(_KCL_COMPLETE=bash_source kcl)"`; `zsh_source` and `fish_source` are for',
-        "the other shells.",
+        "the other shells. Each command has `-h` and `--help`.",
         "",
     ]
     context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
@@ -212,6 +215,14 @@ def command_line() -> str:
     for name in cli.main.list_commands(context):
         command = cli.main.get_command(context, name)
         assert command is not None
+        if name in SAME:
+            lines += [
+                f"## kcl {name}",
+                "",
+                f"The same as [`kcl {SAME[name]}`](#kcl-{SAME[name]}).",
+                "",
+            ]
+            continue
         lines += [f"## kcl {name}", ""]
         lines += described(
             command, click.Context(command, info_name=name, parent=context), f"kcl {name}"
@@ -224,19 +235,30 @@ def command_line() -> str:
 def described(command: click.Command, context: click.Context, name: str) -> list[str]:
     """Write what a command does and which options it takes."""
     lines = [f"`{' '.join([name, *command.collect_usage_pieces(context)])}`", ""]
-    lines += [inspect.cleandoc(command.help or ""), "", *head("option", "effect")]
+    lines += [inspect.cleandoc(command.help or ""), ""]
+    rows = []
     for parameter in command.get_params(context):
         help_record = parameter.get_help_record(context)
-        if help_record is not None and isinstance(parameter, click.Option):
-            lines.append(row(f"`{help_record[0]}`", help_record[1]))
-    return [*lines, ""]
+        if (
+            help_record is None
+            or not isinstance(parameter, click.Option)
+            or "--help" in parameter.opts
+        ):
+            continue
+        rows.append(row(f"`{help_record[0]}`", help_record[1]))
+    return [*lines, *head("option", "effect"), *rows, ""] if rows else lines
 
 
 def printed(said: Printed) -> list[str]:
     """Write what a command prints with `--json`."""
     lines: list[str] = []
-    for table, fields in said.tables.items():
+    for table, members in said.tables.items():
+        fields = members
         what = "a list, of which each member has" if said.type.startswith("list") else "an object"
+        if said.extends and not table:
+            what += f" what [`kcl {said.extends}`](#kcl-{said.extends}) prints, and"
+            (extended,) = SCHEMA[said.extends]
+            fields = tuple(field for field in members if field not in extended.tables[""])
         wish = f" and {said.wish}" if said.wish else ""
         title = f"Each `{table}` has" if table else f"`--json`{wish} prints {what}"
         lines += [

@@ -35,7 +35,6 @@ from kcl.drivers.pocl import client
 from kcl.foreign.table import ROWS
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
-DAMAGES = {"doc/explanation/layers-and-trust.md"}  # a block damages an entry
 # What a reader tries first runs in `make test`; the blocks of the other pages are slow.
 FIRST = {"README.md", "doc/tutorial/first-run.md", "doc/howto/project-cache.md"}
 MODULE = "kcl_documentation"
@@ -197,9 +196,7 @@ def home():
 def _page(path: pathlib.Path):
     name = path.relative_to(ROOT).as_posix()
     marks = [] if name in FIRST else [pytest.mark.slow]
-    return pytest.param(
-        path, id=name, marks=[*marks, pytest.mark.faults] if name in DAMAGES else marks
-    )
+    return pytest.param(path, id=name, marks=marks)
 
 
 class TestBlocks:
