@@ -151,11 +151,10 @@ def _set_variables(wanted: RunRequest) -> None:
         from kcl import foreign
         from kcl.foreign.shell import made
 
-        # No later run would use the entries that a helper completes.
-        promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}
-        folder = _fresh().folder if wanted.fresh else None
-        wish = made(list(wanted.off), [], folder)
-        settings.export({**{name: to for name, to in wish.items() if to is not None}, **promote})
+        settings.export(made(list(wanted.off), [], _fresh().folder if wanted.fresh else None))
+        if wanted.fresh:
+            # No later run would use the entries that a helper completes.
+            settings.export({"KCL_PROMOTE": "off"})
         foreign.begin()
 
 

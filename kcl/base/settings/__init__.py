@@ -209,9 +209,13 @@ def environment_alone() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
 
 
-def export(variables: Mapping[str, str]) -> None:
-    """Set variables of the environment, for this process and its children."""
-    os.environ.update(variables)
+def export(variables: Mapping[str, str | None]) -> None:
+    """Set variables of the environment, or unset those that are None, for this process and its children."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     process.changed()
 
 

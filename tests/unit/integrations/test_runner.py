@@ -77,6 +77,16 @@ class TestParsed:
         assert runner.parsed(line.split()) is None
 
 
+class TestFresh:
+    def test_cache_named_by_a_variable(self, child):
+        """A variable that names a cache of the user's is unset for a run with empty caches, children included."""
+        show = "import os; print(os.environ.get('POCL_CACHE_DIR'), os.environ['KCL_PROMOTE'], flush=True)"
+        code = f"{show}\nimport subprocess, sys; subprocess.run([sys.executable, '-c', {show!r}])"
+        mine = str(child.directory / "mine")
+        done = child.python("-m", "kcl", "run", "--fresh", "-c", code, POCL_CACHE_DIR=mine)
+        assert done.stdout == "None off\n" * 2, done.stderr
+
+
 @pytest.fixture
 def places(child):
     """A script, a module, a package, a folder and an archive that say how they were run."""
