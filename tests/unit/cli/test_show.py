@@ -9,6 +9,7 @@ from commands import program, run
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import address
+from kcl.cli import output
 from kcl.cli.show import assembly
 from kcl.inspect import inventory
 
@@ -16,8 +17,10 @@ pytestmark = pytest.mark.one_platform
 
 
 class TestShow:
-    def test_by_name(self, cache):
+    def test_by_name(self, cache, monkeypatch):
         """A kernel that has one entry in each layer is shown with both; the start of a digest is one entry."""
+        # Time passes between the two commands.
+        monkeypatch.setattr(output, "ago", lambda _moment: "today")
         code, made = run("show", "typed").output.split("\n\n")
         facts = dict(line.split(None, 1) for line in made.splitlines())
         address_, entry = cache.binary_of("typed")
@@ -27,7 +30,7 @@ class TestShow:
             entry.key.digest,
         )
         assert facts["file"] == os.path.join(cache.binaries.location, address_)
-        assert facts["uses"].startswith("1, last ")
+        assert facts["uses"] == "1, last today"
         assert "invoker.py" in code
         assert cache.rows.location in code
         digest = cache.row_of("typed")[1].key.digest
