@@ -27,7 +27,6 @@ def kcl(project, *words, text="", **variables):
 
 def program(kernel: str) -> inventory.ListedEntry:
     """Return the program of a kernel."""
-    (found,) = [
-        one for one in inventory.named(kernel, [*inventory.entries()]) if one.layer == "binary"
-    ]
-    return found
+    entries = inventory.named(kernel, [*inventory.entries()])
+    (binary,) = [entry for entry in entries if entry.layer == "binary"]
+    return binary

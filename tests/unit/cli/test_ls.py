@@ -30,15 +30,16 @@ class TestLs:
 
     def test_what_made_it(self, cache):
         """Code has the recipe's line, parameters and dtypes, and its programs; a program has those of its code."""
-        _address, entry = cache.binary_of("parameter")
+        _address, binary = cache.binary_of("parameter")
         entries = {
-            (one["kernel"], one["layer"]): one for one in json.loads(run("ls", "--json").output)
+            (entry["kernel"], entry["layer"]): entry
+            for entry in json.loads(run("ls", "--json").output)
         }
         code, program_ = entries["parameter", "generator"], entries["parameter", "binary"]
         _address, row = cache.row_of("parameter")
         assert code["key"] == row.key.digest
-        assert program_["key"] == entry.key.digest
-        assert program_["build_seconds"] == entry.metadata["seconds"]
+        assert program_["key"] == binary.key.digest
+        assert program_["build_seconds"] == binary.metadata["seconds"]
         assert (program_["uses"], program_["built"] < program_["last_used"]) == (1, True)
         assert code["partners"] == [program_["key"]]
         assert program_["partners"] == [code["key"]]
@@ -73,8 +74,8 @@ class TestLs:
             address(key.digest, "gfx90a", "typed"), Entry(key, moved.metadata, moved.parts).pack()
         )
         assert "gfx90a" in run("ls").output
-        found = json.loads(run("ls", "--device", "gfx", "--json").output)
-        assert [(one["device"], one["here"]) for one in found] == [("gfx90a", False)]
+        entries = json.loads(run("ls", "--device", "gfx", "--json").output)
+        assert [(entry["device"], entry["here"]) for entry in entries] == [("gfx90a", False)]
 
     @pytest.mark.usefixtures("cache")
     def test_misspelt(self):
@@ -86,15 +87,15 @@ class TestLs:
     @pytest.mark.parametrize("sort", catalogue.SORTS)
     def test_sort(self, sort):
         """Words are sorted up, numbers and times down; a limit takes the first."""
-        found = json.loads(run("ls", "--json", "--sort", sort).output)
+        entries = json.loads(run("ls", "--json", "--sort", sort).output)
         member = {"size": "bytes", "took": "build_seconds", "used": "last_used"}.get(sort, sort)
-        values = (
-            [one[member] or 0 for one in found]
-            if sort == "used"
-            else [one[member] for one in found]
-        )
-        assert values == sorted(values, reverse=sort not in ("kernel", "layer", "device"))
-        assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == found[:3]
+        is_text = sort in ("kernel", "layer", "device")
+        # An entry that was never used has no time.
+        values = [
+            0 if entry[member] is None and sort == "used" else entry[member] for entry in entries
+        ]
+        assert values == sorted(values, reverse=not is_text)
+        assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == entries[:3]
 
     @pytest.mark.usefixtures("cache")
     def test_limit(self):

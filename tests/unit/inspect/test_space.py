@@ -20,36 +20,26 @@ from kcl.inspect import inventory, purge, space
 
 def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
     """Store an entry that was last used so many days ago; returns its address."""
+    created = time.time() - 86400 * days_ago
     key = Key([Part("name", name), Part("program", program)])
-    metadata = {
-        "kernel": name,
-        "created": time.time() - 86400 * days_ago,
-        "seconds": seconds,
-        "program": program,
-    }
-    if layer == "binary":
-        where = address(key.digest, "device", name)
-        layers.binary().publish(where, Entry(key, metadata, {"binary": os.urandom(size)}))
-        path = os.path.join(places.binaries(), where)
-        os.utime(path, (time.time() - 86400 * days_ago,) * 2)
-    else:
+    metadata = {"kernel": name, "created": created, "seconds": seconds, "program": program}
+    if layer == "generator":
         where = address(key.digest)
         parts = {"invoker.py": os.urandom(size)}
         layers.generator().publish(where, Entry(key, {**metadata, "function": "f"}, parts))
+        return where
+    where = address(key.digest, "device", name)
+    layers.binary().publish(where, Entry(key, metadata, {"binary": os.urandom(size)}))
+    os.utime(os.path.join(places.binaries(), where), (created, created))
     return where
 
 
-def there(layer="binary"):
-    store = layers.binary().stores[0] if layer == "binary" else layers.generator().stores[0]
-    return set(store.scan())
-
-
-def kept(bound):
+def keep(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
-    gone, _entries = space.chosen(bound)
-    purge.remove(gone, "a test")
-    assert gone.refusals == []
-    return {one.kernel for one in inventory.entries(all_rows=True)}
+    removal, _entries = space.chosen(bound)
+    purge.remove(removal, "a test")
+    assert removal.refusals == []
+    return {entry.kernel for entry in inventory.entries(all_rows=True)}
 
 
 @pytest.fixture
@@ -66,7 +56,8 @@ def recipe(queue):
 
         body.__name__ = body.__qualname__ = name
         kcl.kernel(body)().source(queue.context, x="float32")
-        return [one for one in inventory.entries("generator", all_rows=True) if one.kernel == name]
+        rows = inventory.entries("generator", all_rows=True)
+        return [row for row in rows if row.kernel == name]
 
     return make
 
@@ -90,7 +81,7 @@ class TestChosen:
         """The kernels that were used longest ago go, until a tenth of the bound is free; what making took counts not."""
         for number, ago in enumerate(days):
             put(f"k{ago}", 10_000, ago, seconds=10.0**number)
-        assert kept(bound) == left
+        assert keep(bound) == left
         assert space.used() <= bound
 
     def test_whole(self):
@@ -98,28 +89,27 @@ class TestChosen:
         for name, days in (("old", 9), ("new", 1)):
             put(name, 10_000, days, "generator")
             put(name, 10_000, 5)
-        assert kept(50_000) == {"new"}
-        assert {one.layer for one in inventory.entries()} == {"generator", "binary"}
+        assert keep(50_000) == {"new"}
+        assert {entry.layer for entry in inventory.entries()} == {"generator", "binary"}
 
     def test_program(self):
         """Two programs of one name whose OpenCL C differs are two kernels, of whatever length it is."""
         for program, days in (("a", 9), ("b", 1)):
             put("axpy", 10_000, days, "generator", program=program)
             put("axpy", 10_000, days, program=program)
-        assert kept(60_000) == {"axpy"}
-        assert {one.metadata["program"] for one in inventory.entries()} == {"b"}
-        assert len(list(inventory.entries())) == 2
+        assert keep(60_000) == {"axpy"}
+        assert [entry.metadata["program"] for entry in inventory.entries()] == ["b", "b"]
 
     def test_pinned(self):
         """A pinned kernel stays, by name, pattern or digest."""
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
         space.pin(["k9", where[8][-64:], "nobody*"])
-        assert kept(30_000) == {"k9", "k8"}
+        assert keep(30_000) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
         """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
-        assert {one.kind for one in gone} == {"code", "base"}
+        assert {row.kind for row in gone} == {"code", "base"}
         space.pin(["stays"])
         removal, entries = space.chosen(1)
         going = {address for item in removal.items for address in item.addresses}
@@ -132,7 +122,7 @@ class TestChosen:
         for number in range(40):
             put(f"k{number}", 20_000, number, "generator")
         (path,) = pathlib.Path(places.dictionaries()).glob("*.sqlite")
-        kept(400_000)
+        keep(400_000)
         assert path.stat().st_size < 450_000
 
     def test_read_only(self, monkeypatch):
@@ -238,39 +228,36 @@ class TestBeside:
         variables = {"KCL_MAX_SIZE": "200K", "KCL_STRICT": "fault"}
         crowd = [
             subprocess.Popen(
-                [sys.executable, "-c", BESIDE, str(one), str(seconds)],
+                [sys.executable, "-c", BESIDE, str(index), str(seconds)],
                 env=child.environment(**variables),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
             )
-            for one in range(number)
+            for index in range(number)
         ]
         removed = 0
-        while any(one.poll() is None for one in crowd):
+        while any(process.poll() is None for process in crowd):
             done = child.run(
                 "from kcl.cli import main; main()", "gc", "--max-size", "50K", **variables
             )
             assert (done.returncode, beside_waits(done.stderr)) == (0, [])
             removed += "are removed" in done.stdout
-        ended = [(*one.communicate(), one.returncode) for one in crowd]
+        ended = [(*process.communicate(), process.returncode) for process in crowd]
         assert [(beside_waits(errors), code) for _output, errors, code in ended] == [
             ([], 0)
         ] * number
         counts = [json.loads(output) for output, _errors, _code in ended]
         assert removed
-        assert sum(one["hit"] for one in counts) > number
-        assert sum(one["miss"] for one in counts) > 2 * 60  # some went, and were made again
+        assert sum(count["hit"] for count in counts) > number
+        assert sum(count["miss"] for count in counts) > 2 * 60  # some went, and were made again
 
 
 class TestPins:
-    def test_none(self):
-        """Nobody has pinned anything, and asking makes no file."""
+    def test_written(self):
+        """At first nothing is pinned, and asking makes no file; then pins are kept once each."""
         assert space.pins() == []
         assert not os.path.exists(places.own())
-
-    def test_written(self):
-        """Pins are kept once each."""
         space.pin(["b", "a", "b"])
         assert space.pins() == ["a", "b"]
         space.pin([])
@@ -290,8 +277,6 @@ class TestPins:
 
     def test_hold(self):
         """A name, a pattern, or a digest, of which twelve digits are enough."""
-        assert space.holds(["axpy"], "axpy", "0" * 64)
-        assert space.holds(["ax*"], "axpy", "0" * 64)
-        assert space.holds(["0" * 64], "axpy", "0" * 64)
-        assert space.holds(["0" * 12], "axpy", "0" * 64)
+        for pin in ("axpy", "ax*", "0" * 64, "0" * 12):
+            assert space.holds([pin], "axpy", "0" * 64), pin
         assert not space.holds(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)
