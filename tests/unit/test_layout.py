@@ -57,6 +57,10 @@ ROOMS = [
 ]
 
 
+def words(text):
+    return set(text.split())
+
+
 def room(name):
     """Return the room of a module: its folder, or the file itself in the root."""
     return name.partition(".")[0]
@@ -153,75 +157,46 @@ DIRECTORIES = {
 
 # Imports inside of functions, by their reason. A module of kcl that a warm start does not import is needed by a miss, a
 # tool or a fault only, and may be imported where it is used.
-ABSENT = {  # packages and parts of Python that need not be there
-    *("loopy", "islpy", "constantdict", "platformdirs", "tomli", "tomllib"),
-    *("grp", "lzma", "pwd", "resource"),
-}
-SLOW = {  # what most processes do without, `import kcl` and the commands among them
-    *("numpy", "pyopencl", "pytools"),
-    *(
-        "difflib",
-        "gc",
-        "importlib",
-        "io",
-        "linecache",
-        "logging",
-    ),
-    *(
-        "pkgutil",
-        "runpy",
-        "shlex",
-        "shutil",
-        "sqlite3",
-        "subprocess",
-        "sysconfig",
-        "tempfile",
-        "textwrap",
-        "zipimport",
-    ),
-}
-FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
+
+# Packages and parts of Python that need not be there.
+ABSENT = words("loopy islpy constantdict platformdirs tomli tomllib grp lzma pwd resource")
+# What most processes do without, `import kcl` and the commands among them.
+SLOW = words(
+    """
+    numpy pyopencl pytools difflib gc importlib io linecache logging pkgutil runpy shlex shutil
+    sqlite3 subprocess sysconfig tempfile textwrap zipimport
+    """
+)
+# Modules of a warm start that programs without the thing do not import, by the modules that import them.
+FIRST = {
     "a kernel, a recipe or the face of loopy": {
-        *(("recipe", "handle"), ("choices.sizes.size", "frontends.loopy.face")),
-        ("frontends", "base.spans"),
-        *(
-            ("frontends.loopy.imports", of)
-            for of in ("frontends.loopy.face", "frontends.loopy.recorder", "frontends.loopy.table")
-        ),
-        *(
-            ("frontends.loopy.imports", "generate.distributions"),
-            ("frontends.loopy.recorder", "foreign"),
-        ),
+        "recipe": "handle",
+        "choices.sizes.size": "frontends.loopy.face",
+        "frontends": "base.spans",
+        "frontends.loopy.imports": """
+            frontends.loopy.face frontends.loopy.recorder frontends.loopy.table generate.distributions
+        """,
+        "frontends.loopy.recorder": "foreign",
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.attended", "base.spans", "foreign")),
-        ("integrations.programs", "cache.layers"),
-        *(("integrations", of) for of in ("base.settings", "errors", "frontends.loopy.imports")),
-        ("frontends.loopy.imports", "cache.layers"),
-        ("programs", "cache.layers"),
-        *(
-            ("frontends.loopy.units", of)
-            for of in ("cache.layers", "errors", "frontends.loopy.result")
-        ),
-        ("frontends.loopy.units", "base.events"),
-        *(("integrations.runner", of) for of in ("base.events", "foreign")),
-        *(
-            ("integrations.pytest_plugin", of)
-            for of in ("__init__", "base.events", "cache.places", "drivers")
-        ),
+        "integrations": "base.attended base.settings base.spans errors foreign frontends.loopy.imports",
+        "integrations.programs": "cache.layers",
+        "integrations.runner": "base.events foreign",
+        "integrations.pytest_plugin": "__init__ base.events cache.places drivers",
+        "frontends.loopy.imports": "cache.layers",
+        "frontends.loopy.units": "base.events cache.layers errors frontends.loopy.result",
+        "programs": "cache.layers",
     },
-    "a layer of rows, or of files": {
-        *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
-    },
-    "reads of a pure recipe": {},
+    "a layer of rows, or of files": {"cache.layers": "base.settings.trust cache.stores.sqlite"},
     "a header": {
-        ("programs.program_key", "programs.headers"),
-        ("drivers.pocl.driver", "programs.headers"),
+        "programs.program_key": "programs.headers",
+        "drivers.pocl.driver": "programs.headers",
     },
-    "a command, a report or a worker process": {
-        ("inspect", "drivers"),
-    },
+    "a command, a report or a worker process": {"inspect": "drivers"},
 }
+
+
+CLI = {name for name in NAMES if name.startswith("cli")}
 
 
 def constants():
@@ -237,18 +212,58 @@ def constants():
         )
 
 
-class TestFences:
-    def test_environment(self):
-        """The environment is read in the settings and in the rows of foreign caches only."""
-        readers = using("os.environ", "os.environb", "os.getenv", "os.getenvb")
-        beside_kcl = {
-            "integrations.children.sitecustomize"
-        }  # read by any interpreter, with kcl or without
-        assert readers == {"base.settings", "base.settings.trust", "foreign"} | beside_kcl
+def classes():
+    """Yield each class at the top of a module, with the module's name."""
+    for path, name in modules():
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef):
+                yield name, node
 
-    def test_command_line(self):
-        """click and rich are imported by the command line only."""
-        assert importing("click", "rich") <= {name for name in NAMES if name.startswith("cli")}
+
+# Packages that these modules alone may import.
+IMPORTERS = {
+    "the command line": ("click rich", CLI),
+    "loopy and what it is made of": (
+        "loopy islpy pymbolic genpy cgen constantdict",
+        {
+            *("frontends.loopy.result", "frontends.loopy.translation"),
+            *("frontends.loopy.callables.encoder", "foreign", "loopy"),
+        },
+    ),
+    "what unpickles": ("pickle shelve dill cloudpickle", set()),
+    "slow, for a miss or elsewhere": ("dataclasses", CLI | {"drivers.pocl.helper"}),
+    "slow, for the settings": ("platformdirs", {"base.settings"}),
+}
+# Names that these modules use, and no other.
+USERS = {
+    "the environment, which the child of any interpreter reads too": (
+        "os.environ os.environb os.getenv os.getenvb",
+        {"base.settings", "base.settings.trust", "foreign", "integrations.children.sitecustomize"},
+    ),
+    "entries are verified in their own module": ("kcl.cache.entry.Entry.unpack", set()),
+    "events are emitted by the look-up": ("kcl.base.events.emit", {"cache.lookup"}),
+    "folders of layers are named by the table of layers": (
+        "kcl.cache.places.binaries kcl.cache.places.dictionaries kcl.cache.places.generated",
+        {"cache.layers"},
+    ),
+    "directories of entries": ("kcl.cache.stores.directory.Directory", DIRECTORIES.keys()),
+    "code objects are read behind a verified entry": (
+        "marshal.load marshal.loads",
+        {"generate.rows"},
+    ),
+}
+
+
+class TestFences:
+    @pytest.mark.parametrize(("packages", "allowed"), IMPORTERS.values(), ids=IMPORTERS)
+    def test_importers(self, packages, allowed):
+        """Some packages are imported by few modules, or by none."""
+        assert importing(*packages.split()) <= allowed
+
+    @pytest.mark.parametrize(("names", "users"), USERS.values(), ids=USERS)
+    def test_users(self, names, users):
+        """Some names are used by the listed modules only, and by each of them."""
+        assert using(*names.split()) == users
 
     def test_builds(self):
         """Programs are built in one module, and by the helper that completes entries."""
@@ -273,17 +288,6 @@ class TestFences:
         beside = {"integrations.pyinstaller.rthooks.pyi_rth_kcl"}
         assert {room(name) for name in found - beside} <= {"drivers"}
 
-    def test_generators(self):
-        """loopy and what it is made of are imported by its front end and its adapter only."""
-        allowed = {
-            "frontends.loopy.result",
-            "frontends.loopy.translation",
-            "frontends.loopy.callables.encoder",
-            "foreign",
-            "loopy",
-        }
-        assert importing("loopy", "islpy", "pymbolic", "genpy", "cgen", "constantdict") <= allowed
-
     def test_hot_path(self):
         """The launcher imports nothing of kcl but its errors."""
         path = PACKAGE / "launch" / "__init__.py"
@@ -292,25 +296,9 @@ class TestFences:
             "errors",
         }
 
-    def test_entries_are_verified_in_one_module(self):
-        """One module unpacks entries."""
-        assert using("kcl.cache.entry.Entry.unpack") == set()
-
-    def test_events_are_emitted_in_one_module(self):
-        """One module emits events."""
-        assert using("kcl.base.events.emit") == {"cache.lookup"}
-
     def test_layers_are_asked_by_the_look_up(self):
         """Entries of a layer are found, published and set aside by the look-up, and by these modules for a reason."""
         assert calling("look_up", "publish", "set_aside") == ASKING.keys()
-
-    def test_writers(self):
-        """The folders of layers are named by the table of layers, and a directory of entries is made for a purpose."""
-        folders = using(
-            *(f"kcl.cache.places.{name}" for name in ("binaries", "dictionaries", "generated"))
-        )
-        assert folders == {"cache.layers"}
-        assert using("kcl.cache.stores.directory.Directory") == DIRECTORIES.keys()
 
     def test_platforms(self):
         """A decision by the name of a platform is made in the table of drivers, and nowhere else."""
@@ -367,20 +355,12 @@ class TestFences:
             module.partition(".")[2] for module in (*warm_modules.MODULES, *warm_modules.POCL)
         } | {"__init__"}
         assert {package for _name, _inner, package in late if package} == ABSENT | SLOW
-        assert {(name, inner) for name, inner, _package in late if inner in start} == set().union(
-            *FIRST.values()
-        )
-
-    def test_never_unpickled(self):
-        """Nothing unpickles; code objects are unmarshalled in one place, behind a verified entry."""
-        assert importing("pickle", "shelve", "dill", "cloudpickle") == set()
-        assert using("marshal.load", "marshal.loads") == {"generate.rows"}
-
-    def test_slow_imports(self):
-        """What is slow to import is imported by no module of the warm path."""
-        cli = {name for name in NAMES if name.startswith("cli")}
-        assert importing("dataclasses") <= cli | {"drivers.pocl.helper"}  # on a miss, or elsewhere
-        assert importing("platformdirs") <= {"base.settings"}
+        assert {(name, inner) for name, inner, _package in late if inner in start} == {
+            (name, target)
+            for targets in FIRST.values()
+            for name, text in targets.items()
+            for target in words(text)
+        }
 
 
 class TestBudget:
@@ -411,60 +391,26 @@ class TestBudget:
         assert held <= budget.WARM_TOKENS * (1 + budget.SLACK)
 
 
-PARTICIPLES = {
-    *(
-        "Built",
-        "Chosen",
-        "Found",
-        "Given",
-        "Held",
-        "Kept",
-        "Known",
-        "Left",
-        "Lost",
-        "Made",
-        "Ran",
-        "Read",
-        "Said",
-    ),
-    *(
-        "Seen",
-        "Sent",
-        "Shown",
-        "Taken",
-        "Thrown",
-        "Told",
-        "Unknown",
-        "Unmade",
-        "Unwritten",
-        "Written",
-    ),
-}
+PARTICIPLES = words(
+    """
+    Built Chosen Found Given Held Kept Known Left Lost Made Ran Read Said Seen Sent Shown Taken
+    Thrown Told Unknown Unmade Unwritten Written
+    """
+)
 
 
 class TestNames:
     def test_classes_are_nouns(self):
         """No class has a participle for its name."""
-        names = {
-            node.name
-            for path, _name in modules()
-            for node in parsed(path).body
-            if isinstance(node, ast.ClassDef)
-        }
+        names = {node.name for _module, node in classes()}
         single = {name for name in names if re.fullmatch("[A-Z][a-z]+", name)}
         assert {name for name in single if name.endswith("ed") or name in PARTICIPLES} == set()
 
     def test_a_name_means_one_thing(self):
         """No two modules have a public class of one name, but for what a module keeps of a process."""
-        found = collections.Counter(
-            node.name
-            for path, _name in modules()
-            for node in parsed(path).body
-            if isinstance(node, ast.ClassDef)
-        )
-        assert {
-            name for name, times in found.items() if times > 1 and not name.startswith("_")
-        } == set()
+        counts = collections.Counter(node.name for _module, node in classes())
+        public = {name: times for name, times in counts.items() if not name.startswith("_")}
+        assert {name for name, times in public.items() if times > 1} == set()
 
 
 def test_named_tests_exist():
@@ -493,82 +439,59 @@ LINE = (
     "recipe",
     "frontends.source",
 )
-VALUES = {
-    *(
-        "base.events.Event",
-        "cache.key.Part",
-        "cache.layer.Answer",
-        "cache.lookup.Look",
-        "cache.lookup.Product",
-    ),
-    *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
-    "generate.protocol.OpenArguments",
-    *("generate.stage.CallValues", "generate.declarations.Evidence"),
-    *(
-        "programs.program_key.BuildOptions",
-        "programs.program_key.ProgramSlot",
-        "programs.stage.BuildRequest",
-    ),
-}
-BESIDE = {  # value classes in these rooms that no launch hands on
-    "rows of tables": {"cache.layers.LayerRow"},
-    "installed files": {
-        *("generate.distributions.Owner", "generate.distributions.PackagePlace"),
-        "generate.files.File",
-    },
-    "the journal, and what explains a miss": {
-        *(
-            "base.events.Collection",
-            "base.events.MissNote",
-            "cache.key.Difference",
-        ),
-    },
-    "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
-    "the tools of drivers": {"programs.open_jobs.OpenJobs"},
-    "stores": {"cache.stores.Stat"},
-    "the user's declarations of a recipe": {
-        "generate.declarations.Declarations",
-        "generate.declarations.RecipeCall",
-    },
-    "the user's declarations of a kcl.Source": {
-        f"frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
-    },
-    "the reading of sizes, and the words of refused calls": {
-        "launch.refusals.FailedCall",
-    },
-    "the recording of a hot call": {
-        *("launch.write.Form", "launch.write.Script"),
-        *(
-            f"launch.recording.{name}"
-            for name in ("AllocatedOutput", "Allocation", "Recording", "Step")
-        ),
-    },
+VALUES = words(
+    """
+    base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look cache.lookup.Product
+    code.Argument code.Code code.Invoker code.LaunchableCode code.ProgramText
+    generate.declarations.Evidence generate.protocol.OpenArguments generate.stage.CallValues
+    programs.program_key.BuildOptions programs.program_key.ProgramSlot programs.stage.BuildRequest
+    """
+)
+# Value classes in these rooms that no launch hands on.
+BESIDE = {
+    "rows of tables": "cache.layers.LayerRow",
+    "installed files": """
+        generate.distributions.Owner generate.distributions.PackagePlace generate.files.File
+    """,
+    "the journal, and what explains a miss": """
+        base.events.Collection base.events.MissNote cache.key.Difference
+    """,
+    "the words for differences": "cache.phrases.About cache.phrases.Origin",
+    "the tools of drivers": "programs.open_jobs.OpenJobs",
+    "stores": "cache.stores.Stat",
+    "the user's declarations of a recipe": """
+        generate.declarations.Declarations generate.declarations.RecipeCall
+    """,
+    "the user's declarations of a kcl.Source": """
+        frontends.source.Array frontends.source.Image frontends.source.Local
+        frontends.source.Sampler frontends.source.Scalar
+    """,
+    "the reading of sizes, and the words of refused calls": "launch.refusals.FailedCall",
+    "the recording of a hot call": """
+        launch.write.Form launch.write.Script launch.recording.AllocatedOutput
+        launch.recording.Allocation launch.recording.Recording launch.recording.Step
+    """,
 }
 
 
 class TestValues:
     def test_at_most_twenty(self):
         """A launch hands on at most twenty value classes; the others of these rooms have a reason."""
-        found = {
-            f"{name}.{node.name}"
-            for path, name in modules()
-            if name.startswith(LINE)
-            for node in parsed(path).body
-            if isinstance(node, ast.ClassDef)
-            and "NamedTuple" in {ast.unparse(base) for base in node.bases}
-            if not node.name.startswith("_")
+        public = {
+            f"{module}.{node.name}"
+            for module, node in classes()
+            if module.startswith(LINE)
+            and "NamedTuple" in map(ast.unparse, node.bases)
+            and not node.name.startswith("_")
         }
-        assert found == VALUES | set().union(*BESIDE.values())
+        assert public == VALUES | words(" ".join(BESIDE.values()))
         assert len(VALUES) <= 20
 
     @pytest.mark.parametrize("dotted", sorted(VALUES))
     def test_says_where_it_is_made_and_ends(self, dotted):
         """The docstring of a value class says where it is made, and where it ends."""
         module, _, name = dotted.rpartition(".")
-        path = next(path for path, other in modules() if other == module)
-        (node,) = [
-            one for one in parsed(path).body if isinstance(one, ast.ClassDef) and one.name == name
-        ]
+        (node,) = [node for other, node in classes() if (other, node.name) == (module, name)]
         assert re.search(r"\bMade [^;.]*;\s+ends\s[^.]*\.", ast.get_docstring(node))
 
 
@@ -580,7 +503,7 @@ def mirrored(path):
 
 
 def defines(path):
-    """Tell whether a module has functions or classes."""
+    """Return True if a module has functions or classes."""
     return any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in parsed(path).body)
 
 

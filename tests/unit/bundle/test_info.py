@@ -101,19 +101,18 @@ BINARY = {
 }
 
 
-@pytest.mark.parametrize("name", GENERATOR)
-def test_generator_parts(keys, name):
-    """Each part of the environment in a generator key that is another one elsewhere is named by the reason."""
-    value, words = GENERATOR[name]
+CHANGES = [
+    (layer, name, *change)
+    for layer, table in ((settings.GENERATOR, GENERATOR), (settings.BINARY, BINARY))
+    for name, change in table.items()
+]
+
+
+@pytest.mark.parametrize(("layer", "name", "value", "words"), CHANGES)
+def test_changed_part(keys, layer, name, value, words):
+    """A part of the environment or the device that is another one elsewhere is named by the reason."""
     if value is not None:
-        assert words in misfit(settings.GENERATOR, changed(keys["generator"], name, value))
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_binary_parts(keys, name):
-    """Each part of the device in a program key that is another one elsewhere is named by the reason."""
-    value, words = BINARY[name]
-    assert words in misfit(settings.BINARY, changed(keys["binary"], name, value))
+        assert words in misfit(layer, changed(keys[layer], name, value))
 
 
 def test_every_part_is_known(keys):

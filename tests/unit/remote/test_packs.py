@@ -174,34 +174,30 @@ class TestTravel:
         assert contents.remove(seal.key_of(line).id) == 2
         assert there.has() == {"one"}
 
-    def test_damaged_beside(self, here, sites):
-        """A pack that is not to be believed hides no other one, and is said."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        bad = seal.PublicKey("bad", bytes(32))
-        store_of(here.address, 1.0).put(driver.pack_name(NAME, bad), b"no pack")
-        there = sites("there").use(trusted_keys=[bad.line, *here.settings["trusted_keys"]])
-        found = packs.pull(NAME, there.address)
-        assert there.has() == {"one"}
-        assert "of bad was not loaded" in found.fault
-
-    def test_a_failing_get(self, here, sites, monkeypatch):
-        """A pack that cannot be fetched hides no other one, and is said."""
+    @pytest.mark.parametrize(
+        ("error", "words"),
+        [(None, "of bad was not loaded"), (TimeoutError("too slow"), "too slow")],
+        ids=["damaged", "not fetched"],
+    )
+    def test_bad_pack_beside(self, here, sites, monkeypatch, error, words):
+        """A pack that is damaged or cannot be fetched hides no other one, and is said."""
         here.makes("one")
         packs.push(NAME, here.address)
         bad = seal.PublicKey("bad", bytes(32))
         get = stores.FileStore.get
 
-        def failing(self, name):
-            if name == driver.pack_name(NAME, bad):
-                raise TimeoutError("too slow")
-            return get(self, name)
+        def get_bad(self, name):
+            if name != driver.pack_name(NAME, bad):
+                return get(self, name)
+            if error is not None:
+                raise error
+            return b"no pack"
 
-        monkeypatch.setattr(stores.FileStore, "get", failing)
+        monkeypatch.setattr(stores.FileStore, "get", get_bad)
         there = sites("there").use(trusted_keys=[bad.line, *here.settings["trusted_keys"]])
-        found = packs.pull(NAME, there.address)
+        outcome = packs.pull(NAME, there.address)
         assert there.has() == {"one"}
-        assert (found.entries, "too slow" in found.fault) == (1, True)
+        assert (outcome.entries, words in outcome.fault) == (1, True)
 
     def test_made_again(self, here, sites):
         """What came, was removed and was made again here is pushed under the own key; what is hit is not."""
