@@ -179,8 +179,17 @@ def blocks(text: str) -> list[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def homes():
+    """The homes of all pages. They stay until the last page: loopy's own caches stay open where a page opened them."""
+    made: list[pathlib.Path] = []
+    yield made
+    for home in made:
+        shutil.rmtree(home, ignore_errors=True)
+
+
 @pytest.fixture
-def home():
+def home(homes):
     """A home whose path has as many letters as that of a reader, so that tables and lines break where his do."""
     while True:
         made = pathlib.Path("/tmp", secrets.token_hex(2))
@@ -188,9 +197,9 @@ def home():
             made.mkdir(mode=0o700)
             break
     assert len(str(made)) == len(READER)
+    homes.append(made)
     yield made
     process.reset()  # it writes what kcl remembers, and makes folders for it
-    shutil.rmtree(made, ignore_errors=True)
 
 
 def _page(path: pathlib.Path):
