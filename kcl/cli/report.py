@@ -107,5 +107,8 @@ def _bars(rows: Sequence[KernelRow]) -> Iterator[Html]:
             source=row.source,
             longest=str(longest),
             **{name: str(length) for name, length in row.lengths.items()},
-            layers="; ".join(map(": ".join, kernels.outcomes(row).items())),
+            layers="; ".join(
+                f"{layer}: {kernels.outcome(row.of(layer))}"
+                for layer in kernels.shown_layers([row])
+            ),
         )

@@ -13,7 +13,7 @@ from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, merged
+from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, left_out, merged
 
 BY = ("layer", "kernel", "day")
 # The sort keys of the layers: their order in the line.
@@ -63,13 +63,13 @@ def stats(by: str, reset: bool) -> output.Reply:
 
     def show() -> None:
         if rows:
-            left_out = "" if any(row[SELDOM] for row in rows.values()) else SELDOM
+            hidden = left_out(rows.values())
             output.table(
                 [
                     *(Column(name, 0, "end", 20) for name in names),
-                    *(column for column in _COUNTED if column.title != left_out),
+                    *(column for column in _COUNTED if column.title != hidden),
                 ],
-                [(*place, *cells(row, left_out)) for place, row in rows.items()],
+                [(*place, *cells(row, hidden)) for place, row in rows.items()],
             )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
@@ -93,10 +93,10 @@ def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counter
     return dict(sorted(sums.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
-def cells(row: Counters, left_out: str = "") -> tuple[str, ...]:
-    """Write counters as cells of a table, but that of a name."""
+def cells(row: Counters, hidden: str = "") -> tuple[str, ...]:
+    """Write counters as cells of a table, without the hidden one."""
     return (
-        *(str(int(row[name])) for name in OUTCOMES if name != left_out),
+        *(str(int(row[name])) for name in OUTCOMES if name != hidden),
         percent(hit_rate(row)),
         output.seconds(row["seconds"]),
         saved(row["saved"]),

@@ -202,18 +202,10 @@ def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
         if os.environ.get(name) != value
     }
     try:
-        _set({name: wanted[name] for name in before})
+        settings.set_variables({name: wanted[name] for name in before})
         yield
     finally:
-        _set(before)
-
-
-def _set(values: Mapping[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        settings.set_variables(before)
 
 
 class LoopySwitch:

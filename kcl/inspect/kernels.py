@@ -306,16 +306,14 @@ def text_of(entry: ListedEntry) -> tuple[str, ...]:
 
 def lines(kernels: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    shown = dict.fromkeys(
-        layer for row in [KernelRow("", [], []), *kernels] for layer in outcomes(row)
-    )
+    names = shown_layers(kernels)
     head = tables.Column("kernel", give="words", least=20)
     return tables.lines(
-        [head, *map(tables.Column, (*shown, "seconds", "saved"))],
+        [head, *map(tables.Column, (*names, "seconds", "saved"))],
         [
             (
                 label,
-                *(outcomes(row).get(layer, "-") for layer in shown),
+                *(outcome(row.of(layer)) for layer in names),
                 *(f"{seconds:.3f}" for seconds in row.spent),
             )
             for row, label in zip(kernels, labels(kernels), strict=True)
@@ -363,13 +361,13 @@ def _typed(kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
     return typed
 
 
-def outcomes(row: KernelRow) -> dict[str, str]:
-    """Return how the look-ups of a kernel ended in each layer that is always shown, and in those that it asked."""
-    return {
-        layer: outcome(row.of(layer))
+def shown_layers(rows: Sequence[KernelRow]) -> list[str]:
+    """Return the layers to show beside rows: those that are always shown, and those that one of the kernels asked."""
+    return [
+        layer
         for layer, about in layers.TABLE.items()
-        if about.always or row.of(layer)
-    }
+        if about.always or any(row.of(layer) for row in rows)
+    ]
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, settings
@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.inspect import kernels, late, remarks
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, OUTCOMES, SELDOM
+from kcl.inspect.history.records import COUNTERS, OUTCOMES, left_out
 
 NOTHING = "kcl: no kernel was asked for"
 
@@ -47,7 +47,7 @@ def report() -> Report:
     return Report("\n".join([*lines(counters), *prose([*notes, *_remarks()])]))
 
 
-def prose(texts: Sequence[str]) -> list[str]:
+def prose(texts: Iterable[str]) -> list[str]:
     """Write texts as lines of 80 columns."""
     return [line for text in texts for line in folded(text, WIDTH)]
 
@@ -68,9 +68,9 @@ def _layers() -> list[dict[str, Any]]:
 def lines(counters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
     counters = _shown(counters)
-    left_out = set() if any(row[SELDOM] for row in counters) else {SELDOM}
-    head = [tables.Column(title) for title in ("layer", *COUNTERS) if title not in left_out]
-    outcomes = [name for name in OUTCOMES if name not in left_out]
+    hidden = left_out(counters)
+    head = [tables.Column(title) for title in ("layer", *COUNTERS) if title != hidden]
+    outcomes = [name for name in OUTCOMES if name != hidden]
     cells = [
         (
             *(row["layer"], *(str(int(row[column])) for column in outcomes)),

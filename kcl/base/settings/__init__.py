@@ -211,12 +211,17 @@ def environment_alone() -> dict[str, str]:
 
 def export(variables: Mapping[str, str | None]) -> None:
     """Set variables of the environment, or unset those that are None, for this process and its children."""
-    for name, value in variables.items():
+    set_variables(variables)
+    process.changed()
+
+
+def set_variables(values: Mapping[str, str | None]) -> None:
+    """Set variables of the environment, or unset those that are None; kcl goes on with the settings that it has read."""
+    for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    process.changed()
 
 
 def hand_down(name: str, value: str) -> None:
