@@ -175,9 +175,13 @@ class ChoiceTable:
 
     def _stored(self, label: str) -> Entry | None:
         tables, place = layer(), address(self.key.digest, label=label)
-        # Another process may have written since.
-        tables.memory.pop(place, None)
-        return tables.look_up(place, self.key).entry
+        # Another process may have written since; where nothing can be written, memory alone has the table.
+        remembered = tables.memory.pop(place, None)
+        entry = tables.look_up(place, self.key).entry
+        if entry is None and remembered is not None:
+            tables.memory.put(place, remembered)
+            entry = remembered.entry
+        return entry
 
     def _write(
         self,

@@ -185,6 +185,8 @@ class TestRows:
         table = stored()
         table.put(row(64))
         assert table.rows == [row(64)]
+        ChoiceTable(KEY, ABOUT).put(row(100))
+        assert ChoiceTable(KEY, ABOUT).refresh().rows == [row(64), row(100)]
         assert stored().rows == []
 
 
