@@ -16,6 +16,8 @@ from types import ModuleType
 
 from kcl.base import process, settings
 
+__all__ = ["cache_dir", "get_cache_dir"]
+
 
 class CacheDirectory:
     """The directory that `cache_dir` chose; as a context manager it is in use until the block ends."""
