@@ -13,7 +13,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.foreign import contents
-from kcl.foreign.late_switches import LateSwitch
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 
@@ -135,7 +134,7 @@ class TestText:
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
         late_switching.leave(
-            LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late")
+            late_switching.switch("POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late")
         )
         assert "POCL_CACHE_DIR=/x was set too late" in status()
         document, _rows = said()

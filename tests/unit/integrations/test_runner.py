@@ -43,31 +43,20 @@ class TestParsed:
     )
     def test_program(self, line, kind, name, arguments):
         """The program is the first word that is no option; what follows is its own."""
-        assert runner.parsed(line.split()).program == Target(kind, name, arguments)
+        assert runner.parsed(line.split())[0] == Target(kind, name, arguments)
 
     def test_options(self):
         """Options add up, and take a list."""
-        wanted = runner.parsed(
-            [
-                "--off",
-                "generator,pocl",
-                "--off=binary",
-                "--strict",
-                "hit",
-                "--report",
-                "--explain",
-                "--fresh",
-                "x",
-            ]
-        )
-        assert wanted.off == ("generator", "pocl", "binary")
-        assert wanted.strict == ("hit",)
-        assert wanted.report == ("1", "explain")
-        assert wanted.fresh
-        assert runner.parsed(["--trace=a, b", "--trace", "", "x"]).trace == (
-            "a, b",
-            "",
-        )  # the last one counts
+        words = "--off generator,pocl --off=binary --strict hit --report --explain --fresh x"
+        assert runner.parsed(words.split())[1] == {
+            "off": ["generator", "pocl", "binary"],
+            "strict": ["hit"],
+            "report": ["1", "explain"],
+            "fresh": ["1"],
+        }
+        # The last one counts, and a name may have a comma.
+        traces = runner.parsed(["--trace=a, b", "--trace", "", "x"])[1]["trace"]
+        assert traces == ["a, b", ""]
 
     @pytest.mark.parametrize(
         "line", ["", "--help", "-h", "--off", "-m", "--wobble x", "--report", "--off generator"]

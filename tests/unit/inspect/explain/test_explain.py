@@ -35,7 +35,7 @@ def known(key, written=0.0, texts=None):
 
 def said(explanation):
     """Return the sentences."""
-    return [change.sentence for change in explanation.changes]
+    return [change.sentence for change in explanation[1]]
 
 
 class TestNearest:
@@ -61,7 +61,7 @@ class TestNearest:
     def test_beginning(self):
         """An entry whose key is the beginning of the missed one is an earlier one: a variable was set since."""
         missed, before = recipe(options="-DA", variable="1"), known(recipe(options="-DA"))
-        assert explain(missed, Texts(), [before]).nearest is before
+        assert explain(missed, Texts(), [before])[0] is before
 
     def test_kinds(self):
         """Keys of results, of programs and of recipes are not compared with each other."""

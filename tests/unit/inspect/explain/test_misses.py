@@ -48,7 +48,7 @@ def test_explain():
     assert explain() == FIRST_TIME
     stored(OLD)
     found = explain()
-    assert found.nearest.key == OLD
+    assert found[0].key == OLD
     assert in_words(found) == now("add") == ["option: -DA=1 -> -DA=2"]
     assert now("other") == ["first time seen"]
 
@@ -61,7 +61,7 @@ def test_removed():
     removed = Shelf("binary")
     (said,) = in_words(removed.explain("add", NEW, Texts(), now + 60, now + 60))
     assert said.startswith("removed by kcl gc, ")
-    assert removed.explain("add", NEW, Texts(), now - 90, now - 90).nearest.key == OLD
+    assert removed.explain("add", NEW, Texts(), now - 90, now - 90)[0].key == OLD
 
 
 class TestPending:
@@ -76,9 +76,9 @@ class TestPending:
     def test_nearest(self):
         """The entry is compared like one that is written."""
         self.pend(OLD)
-        found = explain(Texts({"source": "void"}))
-        assert [change.part for change in found.changes] == ["option"]
-        assert found.nearest.key == OLD
+        nearest, changes = explain(Texts({"source": "void"}))
+        assert [change.part for change in changes] == ["option"]
+        assert nearest.key == OLD
 
     def test_own(self):
         """A miss of the entry itself is no first time, but in the run that asked for it."""
