@@ -1,6 +1,7 @@
 """kcl.inspect.doctor: each check against the thing itself: variables, directories, databases, distributions."""
 
 import os
+import pathlib
 import sqlite3
 import time
 import types
@@ -10,18 +11,12 @@ import pytest
 
 from kcl import foreign, option
 from kcl.base.settings import trust
-from kcl.foreign.table import ROWS
+from kcl.cache import places
+from kcl.cache.stores import address
+from kcl.cache.stores.directory import Directory
 from kcl.inspect import doctor
 
-
-@pytest.fixture(autouse=True)
-def unset(monkeypatch):
-    """Unset what any owner reads, but for the root of a fresh cache."""
-    for variable in {each for row in ROWS.values() for each in row.variables} - {
-        "HOME",
-        "XDG_CACHE_HOME",
-    }:
-        monkeypatch.delenv(variable, raising=False)
+pytestmark = pytest.mark.usefixtures("no_switches")
 
 
 def only(found):
@@ -52,13 +47,7 @@ def test_a_check_that_cannot_end(monkeypatch, tmp_path):
 
 class TestFiles:
     def test_directories(self, monkeypatch, tmp_path):
-        """A directory that others can write, and one that cannot be made, are problems with their cures."""
-        (tmp_path / "cache").mkdir()
-        os.chmod(tmp_path / "cache", 0o777)
-        finding = only({*doctor.directories()})
-        assert finding.severity == "problem"
-        assert "chmod go-w" in finding.words
-        os.chmod(tmp_path / "cache", 0o700)
+        """A directory that cannot be made is a problem with its cure."""
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
         finding = only(doctor.directories())
@@ -84,10 +73,9 @@ class TestFiles:
         for folder in ("kcl", "pyopencl", "pytools"):
             (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
         option.cache_dir(tmp_path / "own")
+        own = str(tmp_path / "own")
         monkeypatch.setattr(
-            doctor.usable,
-            "fault",
-            lambda path, **_how: "a fault" if path.startswith(str(tmp_path / "own")) else "",
+            doctor.usable, "fault", lambda path, **_how: "a fault" * path.startswith(own)
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
 
@@ -107,11 +95,8 @@ class TestFiles:
 
     def test_damaged_entry(self):
         """A file in a layer that is no entry is named."""
-        place = os.path.join(option.folder("pyopencl"), "kcl-binary-v1", "device", "k-" + "0" * 64)
-        os.makedirs(os.path.dirname(place), 0o700)
-        with open(place, "wb") as stream:
-            stream.write(b"garbage")
-        os.chmod(place, 0o600)
+        place = address("0" * 64, "device", "k")
+        Directory(places.binaries()).put(place, b"garbage")
         finding = only(doctor.damaged())
         assert place in finding.words
         assert "kcl verify" in finding.cure
@@ -134,16 +119,10 @@ class TestFiles:
 
     def test_damaged_pocl(self):
         """A file that is no code where PoCL keeps code is a problem."""
-        program = "AB/" + "C" * 37
-        folder = os.path.join(foreign.place("pocl").path, program)
-        code = os.path.join(folder, "k", "8-1-1", "k.so")
-        os.makedirs(os.path.dirname(code))
-        for path, content in (
-            (code, b""),
-            (os.path.join(foreign.place("pocl").path, program, "program.bc"), b"garbage"),
-        ):
-            with open(path, "wb") as stream:
-                stream.write(content)
+        folder = pathlib.Path(foreign.place("pocl").path, "AB", "C" * 37)
+        (folder / "k" / "8-1-1").mkdir(parents=True)
+        (folder / "k" / "8-1-1" / "k.so").write_bytes(b"")
+        (folder / "program.bc").write_bytes(b"garbage")
         finding = only(doctor.damaged())
         assert (finding.severity, finding.cure) == ("problem", "kcl purge pocl")
         assert finding.words.startswith("2 damaged files in PoCL's cache")
@@ -185,42 +164,17 @@ class TestRoots:
 
 class TestSwitches:
     @pytest.mark.parametrize(
-        ("variable", "value", "severity", "words"),
+        ("switch", "severity", "words"),
         [
-            (
-                "POCL_KERNEL_CACHE",
-                "true",
-                "note",
-                "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)",
-            ),
-            ("POCL_KERNEL_CACHE", "0", "note", "is off"),
-            ("POCL_KERNEL_CACHE", "1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
-            (
-                "NEO_CACHE_PERSISTENT",
-                "yes",
-                "note",
-                "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)",
-            ),
-            (
-                "CUDA_CACHE_DISABLE",
-                "true",
-                "ok",
-                "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true",
-            ),
-            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail"),
-            ("LOOPY_NO_CACHE", "no", "ok", "is on: LOOPY_NO_CACHE=no"),
-            (
-                "PYOPENCL_NO_CACHE",
-                "1",
-                "note",
-                "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1",
-            ),
-            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory"),
+            ("POCL_KERNEL_CACHE=true", "note", "(PoCL reads anything but 1 as off)"),
+            ("POCL_KERNEL_CACHE=1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
+            ("LOOPY_NO_CACHE=sure", "problem", "makes the import fail"),
+            ("LOOPY_NO_CACHE=yes", "note", "is off: LOOPY_NO_CACHE=yes"),
         ],
     )
-    def test_values(self, monkeypatch, variable, value, severity, words):
+    def test_values(self, monkeypatch, switch, severity, words):
         """A switch that is set is named as its owner reads it; a value that makes an import fail is a problem."""
-        monkeypatch.setenv(variable, value)
+        monkeypatch.setenv(*switch.split("="))
         finding = only(doctor.switches())
         assert (finding.severity, bool(finding.cure)) == (severity, severity == "problem")
         assert words in finding.words
@@ -248,7 +202,6 @@ class TestSystem:
         ("version", "severities"),
         [
             ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", ["ok", "warning"]),
-            ("OpenCL 1.2 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic", ["ok", "warning"]),
             ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", ["ok"]),
             ("OpenCL 3.0 PoCL HSTR: pthread-aarch64-unknown-linux-gnu-generic", ["ok"]),
             ("OpenCL 3.1 (generic)", ["ok"]),
@@ -269,10 +222,7 @@ class TestSystem:
         """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
         monkeypatch.setenv("PATH", str(tmp_path))
         warnings = [finding for finding in doctor.platforms() if finding.severity == "warning"]
-        assert [
-            finding.words.startswith("Portable Computing Language links what it builds")
-            for finding in warnings
-        ] == [True]
+        assert only(warnings).words.startswith("Portable Computing Language links what it builds")
         assert "binutils" in warnings[0].cure
 
     def test_no_platform(self, child):
