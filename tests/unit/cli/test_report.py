@@ -216,7 +216,7 @@ class TestPage:
     def test_bars(self):
         """A kernel has one bar: what its misses took, what its hits took and what they saved, by the longest of the run."""
         missed = KernelRow("mm", [look("miss", 3.0, 0.0), look("hit", 1.0, 4.0, "generator")], [])
-        held = KernelRow("lap", [look("hit", 1.0, 3.0)], [])
+        held = KernelRow("lap", [look("hit", 1.0, -3.0)], [])
         reader = check(page_of(Run("", (1,), 1.0, 1.0, [], [missed, held])))
         widths = [
             [found["class"], eval_calc(found["style"])]
@@ -225,7 +225,7 @@ class TestPage:
         ]
         assert widths == [
             *(["miss", 37.5], ["hit", 12.5], ["saved", 50.0]),
-            *(["miss", 0.0], ["hit", 12.5], ["saved", 37.5]),
+            *(["miss", 0.0], ["hit", 12.5], ["saved", 0.0]),
         ]
         assert [found["class"] for tag, found in reader.elements if tag == "b"] == ["miss", "hit"]
         assert "4.0 s spent, 4.0 s saved; generator: hit; binary: miss" in reader.text

@@ -26,6 +26,7 @@ class TestUnpack:
         assert (folder / "program.bin").read_bytes() == entry.parts["binary"]
         assert "-DFACTOR=11" in (folder / "options.txt").read_text().splitlines()
         described = json.loads((folder / "key.json").read_text())
+        assert described["address"] == address_
         assert Key(map(tuple, described["key"])).digest == described["digest"] == entry.key.digest
         code = cache.row_of("optioned")[1]
         assert (folder / "invoker.py").read_bytes() == code.parts["invoker.py"]
