@@ -69,11 +69,7 @@ class TestPocl:
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
         said = foreign.provide_pocl()
-        assert (
-            foreign.place("pocl").path
-            == os.environ["POCL_CACHE_DIR"]
-            == f"{tmp_path}/kcl-{os.getuid()}/pocl"
-        )
+        assert os.environ["POCL_CACHE_DIR"] == f"{tmp_path}/kcl-{os.getuid()}/pocl"
         assert "set POCL_CACHE_DIR to a directory of your own" in said
 
     def test_processes(self, child):

@@ -2,10 +2,9 @@
 
 import os
 import pathlib
-import sqlite3
+import re
 import time
 import types
-from contextlib import closing
 
 import pytest
 
@@ -61,10 +60,8 @@ class TestFiles:
         monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
         found = list(doctor.directories())
         assert {finding.severity for finding in found} == {"problem"}
-        assert {finding.cure.split()[1] for finding in found if finding.cure} >= {
-            "POCL_CACHE_DIR",
-            "XDG_CACHE_HOME",
-        }
+        moving = {finding.cure.split()[1] for finding in found if finding.cure}
+        assert moving >= {"POCL_CACHE_DIR", "XDG_CACHE_HOME"}
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         assert list(doctor.directories()) == []
 
@@ -105,13 +102,7 @@ class TestFiles:
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
         folder = foreign.place("loopy").path
         os.makedirs(folder, 0o700)
-        with closing(
-            sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))
-        ) as database:
-            database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
-        assert list(doctor.damaged()) == []
-        with open(os.path.join(folder, "pdict-v5-loopy-bad.sqlite"), "w") as stream:
-            stream.write("no database" * 100)
+        pathlib.Path(folder, "pdict-v5-loopy-bad.sqlite").write_text("no database" * 100)
         finding = only(doctor.damaged())
         assert finding.severity == "problem"
         assert "pdict-v5-loopy-bad.sqlite: file is not a database" in finding.words
@@ -129,12 +120,11 @@ class TestFiles:
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
-        path = os.path.join(
-            foreign.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock"
-        )
-        os.makedirs(os.path.dirname(path))
+        place = pathlib.Path(foreign.place("pyopencl-binary").path)
+        path = place / "pyopencl-compiler-cache-v2-py3.11" / "lock"
+        path.parent.mkdir(parents=True)
         assert list(doctor.locks()) == []
-        open(path, "w").close()
+        path.touch()
         assert only(doctor.locks()).severity == "note"
         os.utime(path, (time.time() - 120,) * 2)
         finding = only(doctor.locks())
@@ -179,16 +169,13 @@ class TestSwitches:
         assert (finding.severity, bool(finding.cure)) == (severity, severity == "problem")
         assert words in finding.words
 
-    def test_strict_and_off(self, monkeypatch):
-        """To demand hits of a layer that is off demands nothing."""
+    def test_settings(self, monkeypatch):
+        """To demand hits of a layer that is off demands nothing; a variable that kcl lacks is compared with its own."""
         monkeypatch.setenv("KCL_STRICT", "hit")
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         assert only(doctor.unknown_settings()).severity == "note"
-
-    def test_unknown_variable(self, monkeypatch):
-        """A variable that begins as kcl's do and is none is compared with those."""
         monkeypatch.setenv("KCL_CACHEDIR", "/x")
-        assert "did you mean 'KCL_CACHE_DIR'" in only(doctor.unknown_settings()).words
+        assert "did you mean 'KCL_CACHE_DIR'" in [*doctor.unknown_settings()][-1].words
 
 
 class TestSystem:
@@ -214,9 +201,7 @@ class TestSystem:
         monkeypatch.setattr("pyopencl.get_platforms", lambda: [platform])
         found = list(doctor.platforms())
         assert [finding.severity for finding in found] == severities
-        assert all(
-            "conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:]
-        )
+        assert all(re.search("conda install.*with_pocl", finding.cure) for finding in found[1:])
 
     def test_no_linker(self, monkeypatch, tmp_path):
         """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
@@ -229,13 +214,13 @@ class TestSystem:
         """Where there is no device the directories come first, then a package; the folder of drivers is named."""
         (child.directory / "empty").mkdir()
         code = "import json; from kcl.inspect import doctor; print(json.dumps(list(doctor.platforms())))"
-        # PoCL, which is found without such a folder, disappears where it cannot make its directory
-        found = child.json(
-            code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere"
-        )
-        severity, words, cure = found[-1]
+        # PoCL, which is found without such a folder, disappears where it cannot make its directory.
+        places = {
+            "OCL_ICD_VENDORS": str(child.directory / "empty"),
+            "POCL_CACHE_DIR": "/proc/nowhere",
+        }
+        severity, words, cure = child.json(code, **places)[-1]
         assert severity == "problem"
         assert "OCL_ICD_VENDORS=" in words
-        assert cure.startswith(
-            "cure the directories first; if that is not enough: pip install pocl-binary-"
-        )
+        first = "cure the directories first; if that is not enough: pip install pocl-binary-"
+        assert cure.startswith(first)
