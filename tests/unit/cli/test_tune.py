@@ -10,6 +10,7 @@ import time
 
 import pyopencl as cl
 import pytest
+from harness import ROOT
 
 from kcl.base import process
 from kcl.choices.tuning import tuner
@@ -196,3 +197,17 @@ class TestTune:
         assert "every rank would tune" in done.stderr
         done = program("right", "64", options=["--anyway", *LONG], OMPI_COMM_WORLD_SIZE="2")
         assert "turns=1 takes" in done.stderr
+
+
+@pytest.mark.slow
+def test_example(child):
+    """The example runs untuned, tunes, and is served its table: then every look-up hits."""
+
+    def run(*words, **variables):
+        done = child.python(*words, ROOT / "examples" / "tuned.py", "64", **variables)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "nothing is measured" in run()
+    assert "measured at n=64" in run("-m", "kcl", "tune", "--seconds", "20")
+    assert "measured at n=64" in run(KCL_STRICT="hit")
