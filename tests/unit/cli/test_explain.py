@@ -185,3 +185,14 @@ class TestNothingStored:
             (error,) = [line for line in printed.splitlines() if "Error: " in line]
             (said,) = found["tiled"]["words"][1:]
             assert said.strip() == f"no code can be generated: {error}"
+
+    @pytest.mark.slow
+    def test_expression(self, child):
+        """An expression of pymbolic is shown in ordinary notation, at the coefficient that changed."""
+        made = 'lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang'
+        text = TILED.replace(
+            made, 'lp.make_kernel("{[i]: 0<=i<n}", [lp.Assignment("y[i]", NUMBER * X[i])], lang'
+        ).replace("import kcl\n", "import kcl, pymbolic\nX, i = map(pymbolic.var, 'xi')\n", 1)
+        self.run(child, text.replace("NUMBER", "4"))
+        line, _code = sentences(self.run(child, text.replace("NUMBER", "5"))[1]["tiled"])
+        assert line == "call 1 (driver.py:14), Assignment: expression 4*x[i] -> 5*x[i]"

@@ -22,7 +22,9 @@ class TestWrite:
     def test_stdout(self, capsys):
         """`-` is stdout, and nothing else is printed there."""
         pages.write("-", "driver.py", "now", "")
-        assert capsys.readouterr().out.rstrip().endswith("</html>")
+        printed = capsys.readouterr()
+        assert printed.out.rstrip().endswith("</html>")
+        assert printed.err == ""
 
 
 class TestFilled:

@@ -46,7 +46,11 @@ def test_a_check_that_cannot_end(monkeypatch, tmp_path):
 
 class TestFiles:
     def test_directories(self, monkeypatch, tmp_path):
-        """A directory that cannot be made is a problem with its cure."""
+        """A directory that others can write, and one that cannot be made, are problems with their cures."""
+        (tmp_path / "cache").mkdir()
+        os.chmod(tmp_path / "cache", 0o777)
+        assert "chmod go-w" in only({*doctor.directories()}).words
+        os.chmod(tmp_path / "cache", 0o700)
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
         finding = only(doctor.directories())
