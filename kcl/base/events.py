@@ -50,7 +50,7 @@ class MissNote(NamedTuple):
     """A look-up that was no hit, its time, and its key, where the key is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of the recipe's parameters, None if they are unknown.
+    the texts of the recipe's parameters, None if they are unknown. `record` is that of the process, from the journal.
     """
 
     time: float
@@ -59,6 +59,7 @@ class MissNote(NamedTuple):
     key: Any
     texts: Mapping[str, bytes] = {}
     parameters: Mapping[str, str] | None = None
+    record: Mapping[str, Any] = {}
 
 
 class Collection(NamedTuple):

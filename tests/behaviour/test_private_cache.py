@@ -71,8 +71,8 @@ class TestBlock:
         looked_up(scaled(), queue)
         with kcl.option.cache_dir(tmp_path / "private"):
             looked_up(add(), queue)
-            assert {one.kernel for one in journal.last_misses()} == {"add"}
-        assert {one.kernel for one in journal.last_misses()} == {"scaled"}
+            assert {miss.event.kernel for miss in journal.last_misses()} == {"add"}
+        assert {miss.event.kernel for miss in journal.last_misses()} == {"scaled"}
         with kcl.option.cache_dir(tmp_path / "private"):
             misses = {
                 layer: row["misses"] for (_day, layer, _kernel), row in journal.rows().items()
