@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from kcl import drivers
 from kcl.base import settings
-from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
+from kcl.bundle.format import ENTRY_LIMIT, read, write
 from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, notes, places, run_memo
-from kcl.cache.entry import Entry, entry_at, signers
+from kcl.cache.entry import Entry, entry_at, header_end, signers
 from kcl.cache.layer import Layer
-from kcl.cache.stores import Store, digest_of
+from kcl.cache.stores import Head, Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
@@ -22,6 +23,7 @@ _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
 # Memos travel beside the entries of layers.
 _MEMOS = (places.SHAPES,)
 _KINDS = (*settings.LAYERS, *_MEMOS)
+_HEAD = 8 << 10  # bytes, more than a usual header
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -44,7 +46,7 @@ def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
-        entry = held(_target(kind), address, info) if kind in _KINDS else None
+        entry = read_entry(_target(kind), address, info) if kind in _KINDS else None
         if entry is not None:
             add(entries, kind, address, entry, info)
         elif kind == settings.BINARY:
@@ -72,7 +74,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
                 (entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes")
             )
         else:
-            records.append(BundleRecord(kind, address, blob))
+            records.append((kind, address, blob))
             info._add(kind, entry)
     data = write(records)
     info.bytes = len(data)
@@ -112,7 +114,7 @@ def store(
             info.left_out.append((entry.key.digest, reason))
             continue
         target = layers.site(kind, into) if into else _target(kind)
-        before = held(target, address)
+        before = read_entry(target, address)
         new = improved(before, entry)
         info._add(kind, entry)
         if signer:
@@ -133,12 +135,23 @@ def brought() -> dict[Place, list[str]]:
     came: dict[Place, list[str]] = {}
     for kind in _KINDS:
         target = _target(kind)
-        for store in target.stores if isinstance(target, Layer) else [target]:
+        stores: list[Any] = target.stores if isinstance(target, Layer) else [target]
+        for store in stores:
             # A site directory is the cache of somebody else.
-            for address in store.scan() if store.writable else ():
-                if ids := signers(held(store, address)):
+            for address, head in store.heads(_HEAD) if store.writable else ():
+                # Only an entry whose header may name a key is read whole.
+                if _may_be_signed(head) and (ids := signers(read_entry(store, address))):
                     came[kind, address] = ids
     return came
+
+
+def _may_be_signed(head: Head | Exception) -> bool:
+    """Return True if the header of an entry names a key, or is longer than what was read of it."""
+    with suppress(DamagedEntry):
+        return not isinstance(head, Exception) and (
+            b'"signers"' in head[1] or header_end(head[1]) > _HEAD
+        )
+    return False
 
 
 def remove(signer: str) -> int:
@@ -146,7 +159,7 @@ def remove(signer: str) -> int:
     gone = [place for place, ids in brought().items() if signer in ids]
     for kind, address in gone:
         _target(kind).delete(address)
-    return sum(held(_target(kind), address) is None for kind, address in gone)
+    return sum(read_entry(_target(kind), address) is None for kind, address in gone)
 
 
 def _target(kind: str) -> Layer | Store:
@@ -223,7 +236,7 @@ def _completeness(entry: Entry) -> set[str]:
     return {*texts, "complete"} if entry.metadata.get("complete") else texts
 
 
-def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
+def read_entry(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
     """Return the entry of a store, or None; `info` notes an unreadable one."""
     try:
         if isinstance(store, Layer):

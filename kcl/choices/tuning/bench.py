@@ -118,6 +118,8 @@ class Bench:
         self._scales: Arrays = {}
         self._took = 0.0  # seconds of a racer in a round
         self._lock = threading.Lock()
+        # This is called after each step.
+        self.report: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Bench:
         """Let the first child launch the default."""
@@ -152,6 +154,7 @@ class Bench:
         """Have code built, launched once and compared, until a moment, while the next code is generated."""
         for work in [self._pool.submit(self._check, trial, end) for trial in trials]:
             work.result()
+            self.report()
 
     def race(
         self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False
@@ -195,6 +198,7 @@ class Bench:
                 racer: min(taken.processor for taken in earlier[racer]) for racer in running
             }
             running -= losers(rounds, running, processor)
+            self.report()
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _clean(self, racer: Child | None) -> Child | None:

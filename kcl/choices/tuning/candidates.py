@@ -35,7 +35,6 @@ from kcl.cache.key import Key, Part
 from kcl.choices.tuning import inputs
 from kcl.choices.tuning.child import ArrayFile, CallForm, Question, Tolerance
 from kcl.choices.tuning.race import Standing
-from kcl.choices.tuning.results import Arrays
 from kcl.choices.tuning.space import Choice, Skip, said
 from kcl.choices.tuning.table import code_digest
 from kcl.code import Code, dtype_text
@@ -130,15 +129,6 @@ def _locked(place: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class _Call(NamedTuple):
-    """A call: its arrays on the host, its other values, its sizes, and the dtypes of what is drawn in its place."""
-
-    arrays: Arrays
-    values: dict[str, Any]
-    sizes: dict[str, int]
-    drawn: dict[str, str]
-
-
 class Generator(Answerer):
     """A forked child that generates code: it has the recipes of `__main__` and closures, and calls no OpenCL."""
 
@@ -192,7 +182,7 @@ class CandidateFiles:
         self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
-        whole = self._call(_Call({}, {}, {}, {}), arguments)
+        whole = self._call(CallForm({}, {}, {}, {}), arguments)
         cases = enumerate(chooser.space.comparison.cases)
         self._wholes = {
             "": whole,
@@ -235,7 +225,7 @@ class CandidateFiles:
                 order: Any = "F" if np.isfortran(array) else "C"
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
-            forms[form] = CallForm(files, call.values, call.drawn)
+            forms[form] = call._replace(arrays=files)
         compared = self.chooser.space.comparison
         tolerance = compared.tolerance if tolerance is None else tolerance
         return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
@@ -284,7 +274,7 @@ class CandidateFiles:
         """Return the sizes of a form of the call."""
         return self._calls[form].sizes
 
-    def _call(self, base: _Call, arguments: Mapping[str, Any]) -> _Call:
+    def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
         """Return a call with some arguments given, the others being those of another call."""
         values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
@@ -293,7 +283,7 @@ class CandidateFiles:
             if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
-        return _Call(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
+        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
@@ -343,7 +333,7 @@ class CandidateFiles:
             return Trial(Verdict("raises", words[:200]))
         return trial
 
-    def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
+    def _generated(self, needed: dict[str, str], choice: Choice, call: CallForm) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""
         generate = self.chooser.line_at(choice, call.sizes).generate
         values = {**call.values, **call.arrays}
@@ -365,7 +355,7 @@ def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]
     return host
 
 
-def _cuts(chooser: ByTable, whole: _Call) -> Iterator[tuple[str, _Call]]:
+def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
     """Yield for each size the call in which it is less by one.
 
     An axis is cut if its extent is that of an axis in the text of the size, or the size itself; and so is a number.
@@ -388,4 +378,4 @@ def _cuts(chooser: ByTable, whole: _Call) -> Iterator[tuple[str, _Call]]:
         sizes = chooser.sizes_of({**values, **arrays})
         # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes, {})
+            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes, {})

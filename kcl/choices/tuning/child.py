@@ -58,10 +58,14 @@ class ArrayFile(NamedTuple):
 
 
 class CallForm(NamedTuple):
-    """A call on which candidates are compared. `drawn` has the dtypes of arguments that are drawn; see `inputs`."""
+    """A call on which candidates are compared: its arrays on the host, its other values, and its sizes.
 
-    arrays: dict[str, ArrayFile]
+    In a question the arrays are files. `drawn` has the dtypes of arguments that are drawn; see `inputs`.
+    """
+
+    arrays: dict[str, Any]
     values: dict[str, Any]
+    sizes: dict[str, int]
     drawn: dict[str, str]
 
 
@@ -354,7 +358,7 @@ class Rig:
 
     def _given(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
         """Return arrays and values of a form of the call."""
-        files, values, drawn = self.question.forms[form]
+        files, values, _sizes, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]
             return inputs.drawn(form, drawn, whole.results(whole.starts), values, turn)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -47,7 +46,7 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
-_LOOKED = 4096  # candidates that are asked for a first valid one
+_LOOKED = 4096  # choices that are asked for a first valid one
 # So many choices are generated in vain: after another loopy the code of all of them is another.
 _COMPARED = 3
 _NAMED = 200  # characters of a variant
@@ -81,26 +80,24 @@ def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[s
     """Return the chooser of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    own = sizes.asked_by(call.function)
     if free:
-        return ByTable(call, space, sizes, own, free)
-    return BySizes(call, own, sizes) if own.texts else of_call(call, sizes)
+        return ByTable(call, space, sizes, free)
+    return BySizes(call, sizes) if sizes.asked_by(call.function).texts else of_call(call, sizes)
 
 
 class ByTable:
-    """The choices of a recipe with a space: `own` are the sizes that it asks itself, `free` the parameters to choose."""
+    """The choices of a recipe with a space: `free` are the parameters to choose."""
 
-    def __init__(
-        self, call: RecipeCall, space: Space, sizes: Sizes, own: Sizes, free: list[str]
-    ) -> None:
+    def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         arguments = call.arguments
         given = {name: value for name, value in arguments.items() if name not in free}
         self.name, self.function, self.parameters = call.name, call.function, given
         self.sizes, self.space = sizes, space
         self.defaults: Choice = {name: arguments[name] for name in free}
         self.given = {name: given[name] for name in space.lists if name in given}
-        self.has_variants = bool(own.texts)
-        self._own = own
+        # The sizes that the recipe asks itself. The others serve the table and predicates only.
+        self._own = sizes.asked_by(call.function)
+        self.has_variants = bool(self._own.texts)
         self._call = call
         self._of_call = CallSizes(call.name, sizes.texts)
         self._exact = self._of_call.exact
@@ -137,8 +134,10 @@ class ByTable:
             # The launch may raise what is wrong with the call.
             return launch(self.line_at(self.defaults, sizes))
 
-        def launching(decision: Decision) -> T:
+        def launch_decided(decision: Decision) -> T:
             result = launch(decision.line)
+            if _is_off_in_block():
+                return result
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
             device = _device(queue)
@@ -146,47 +145,45 @@ class ByTable:
             self._latest = self._launches[place, device] = place, decision.line.sole, device
             return result
 
-        return self._guarded(self._decision(queue, arguments, sizes), launching, queue, arguments)
+        decision = self._decision(queue, arguments, sizes)
+        return self._guarded(decision, launch_decided, queue, arguments)
 
     def bind(
         self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
     ) -> Launch:
         """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
 
-        If the choice can be bound or launched no longer, or comes to sizes beyond a factor of two of its row, the
-        defaults are bound from then on.
+        If the choice can be bound or launched no longer, the defaults are bound from then on.
         """
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-        def bound(decision: Decision) -> tuple[Decision, Launch]:
+        def bind_decided(decision: Decision) -> tuple[Decision, Launch]:
             return decision, self._variants(decision.choice).bind(queue, arguments, bind)
 
-        now = self._guarded(self._decision(queue, arguments, sizes), bound, queue, arguments)
+        first = self._decision(queue, arguments, sizes)
+        bound = self._guarded(first, bind_decided, queue, arguments)
 
-        def launching(decision: Decision, values: dict[str, Any]) -> cl.Event:
-            nonlocal now
-            # The choice fails, and these are the defaults.
-            if decision is not now[0]:
-                now = bound(decision)
+        def launch_bound(decision: Decision, values: dict[str, Any]) -> cl.Event:
+            nonlocal bound
+            # The choice failed, and this decision is for the defaults.
+            if decision is not bound[0]:
+                bound = bind_decided(decision)
                 fitting.clear()
-            return now[1](**values)
+            return bound[1](**values)
 
         def launch(**values: Any) -> cl.Event:
-            nonlocal now
+            decision = bound[0]
             if (place := self._of_call.of(values)) not in fitting:
-                here, row = self._of_call.whole(place), now[0].row
-                if row and row.best and not tables.is_near(tuple(here.values()), row):
-                    # The row was measured too far from these sizes.
-                    now = bound(self.untuned(now[0].table, sizes))
-                why = self.refusal(now[0].choice, here) if here != sizes else ""
+                here = self._of_call.whole(place)
+                why = self.refusal(decision.choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
-                    words = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
+                    words = f"{said(sizes)} with {said(decision.choice)}, and not for {said(here)}"
                     raise ValueError(
                         f"kernel {self.name!r} is bound for {words}, as {why}: bind again"
                     )
                 fitting.add(place)
             return self._guarded(
-                now[0], lambda decision: launching(decision, values), queue, values
+                decision, lambda decision: launch_bound(decision, values), queue, values
             )
 
         return launch
@@ -233,23 +230,17 @@ class ByTable:
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
 
-        Raises RecipeError if the whole space has no valid choice.
+        Raises RecipeError if no choice is valid.
         """
         if 0 in sizes.values() or not (refusal := self.refusal(self.defaults, sizes)):
             return self.defaults
         for choice in self.space.choices(self.given, sizes, _LOOKED):
             return choice
-        if math.prod(len(self.space.lists[name]) for name in self.defaults) <= _LOOKED:
-            raise RecipeError(
-                f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
-                f"{refusal}, and so for all others; give the space a choice for these sizes, or correct the where"
-            )
-        faults.warn_once(
-            f"no choice of {self.name} {sizes}",
-            f"kernel {self.name!r} has no valid choice for {said(sizes)} among its first {_LOOKED}, so the defaults "
-            f"{said(self.defaults)} run: look at the where of its space",
+        raise RecipeError(
+            f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
+            f"{refusal}, and so for the first {_LOOKED} others; give the space a choice for these sizes, or correct the "
+            "where"
         )
-        return self.defaults
 
     def asked_at(self, sizes: Mapping[str, int], choice: Choice) -> str:
         """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
@@ -287,7 +278,7 @@ class ByTable:
         place, made = said(choice), self._made
         if place not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
-            made.setdefault(place, BySizes(call, self._own, self.sizes))
+            made.setdefault(place, BySizes(call, self.sizes))
         return made[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
@@ -371,13 +362,14 @@ class ByTable:
             untuned = self.untuned(None, sizes)
             case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
             decision = self._decided(case)
-            # A decision with an error is made anew by the next call.
-            if decision.error is None:
+            # The next call decides anew after an error, and also in and after a block without the
+            # layer, so that a decision does not outlive the block.
+            if decision.error is None and not _is_off_in_block():
                 if len(self._decisions) >= _DECISIONS:
                     self._decisions.clear()
                 self._decisions[place] = decision
-                if is_launch:
-                    self._note(decision)
+            if decision.error is None and is_launch:
+                self._note(decision)
         return decision
 
     def _note(self, decision: Decision) -> None:
@@ -570,6 +562,10 @@ def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, 
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
     return several and line.known(queue, flat) is not None
+
+
+def _is_off_in_block() -> bool:
+    return tables.layer().off() == "kcl.disabled()"
 
 
 def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:

@@ -24,7 +24,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
 from kcl.cache.run_memo import program_path
 from kcl.cache.stores import address
-from kcl.choices.tuning.space import is_scalar, said
+from kcl.choices.tuning.space import said
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ROWS_BYTES, _FACTS_BYTES = 64_000, 800_000  # as JSON
 SERVED = 8  # choices of a row
 # A row serves sizes that are up to so many times its own, or as much smaller.
-FAR = 2.0
+_FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
@@ -146,7 +146,9 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
-        rows = [row for row in self.rows if is_near(sizes, row)]
+        rows = [
+            row for row in self.rows if max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
+        ]
         rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
@@ -325,42 +327,29 @@ def measured(row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | Non
     return f"{said(choice or row.choice)}, measured{place}"
 
 
-def is_near(sizes: tuple[int, ...], row: Row) -> bool:
-    """Return True if sizes are within a factor of two of those of a row, on each axis."""
-    return max(_distances(sizes, row), default=0.0) <= math.log(FAR)
-
-
 def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
     """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
     pairs = zip(sizes, row.sizes, strict=False)
     # A size of 0 has no logarithm.
-    return [abs(math.log(max(one, 1) / max(other, 1))) for one, other in pairs]
+    return [abs(math.log(max(size, 1) / max(measured, 1))) for size, measured in pairs]
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
-    """Return the sound rows in the metadata of a table, or of facts."""
+    """Return the rows in the metadata of a table, or of facts; a row of another form is left out."""
     written = metadata.get(_LISTS[label])
     return (
-        [row for fields in written if (row := _sound(fields))] if isinstance(written, list) else []
+        [row for fields in written if (row := _read(fields))] if isinstance(written, list) else []
     )
 
 
-def _sound(fields: Any) -> Row | None:
-    """Return a row as it was written, after JSON; None for what no decision can be made of, as of another kcl."""
+def _read(fields: Any) -> Row | None:
+    """Return a row as it was written, after JSON; None for one of another form, as another kcl may write it."""
     try:
         best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in fields.get("best", ())]
         row = Row(**{**fields, "choice": dict(fields["choice"]), "best": tuple(best)})
-        choices = (row.choice, *(ranked.choice for ranked in best))
-        numbers = [
-            row.ratio or 0.0,
-            row.noise,
-            *(n for ranked in best for n in (ranked.ratio, ranked.noise)),
-        ]
-        is_sound = (
-            all(is_scalar(value) for choice in choices for value in choice.values())
-            and all(type(size) is int and size >= 0 for size in row.sizes)
-            and all(isinstance(mapping, dict) for mapping in (row.dtypes, row.includes))
-            and all(type(number) in (int, float) for number in numbers)
+        # A decision computes with these. What else is wrong makes no choice valid.
+        is_sound = all(isinstance(size, int) for size in row.sizes) and all(
+            isinstance(mapping, dict) for mapping in (row.dtypes, row.includes)
         )
         exact = row._replace(sizes=tuple(row.sizes), codes=tuple(row.codes))
         return exact if is_sound else None

@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -49,26 +48,25 @@ _LEAST_SECONDS = 2.0  # of the last race
 _NEAR = 2.0
 # A crash or a time-out is remembered for a month.
 _BELIEVED_SECONDS = 30 * 86400.0
-_NOTED_SECONDS = 1.0  # between two writes of outcomes
+_REPORT_SECONDS = 1.0  # between two writes of outcomes
 
 
 class Tuning(NamedTuple):
     """The result of a tuning; str() is a table of what was tried.
 
-    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. Of what was
-    `tried` as many as `known` had an outcome from before; `facts` are these outcomes. There `was_time` unless no choice
+    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. `tried` has
+    a row for each choice with an outcome; as many as `known` had theirs from before. There `was_time` unless no choice
     could be tried.
     """
 
     kernel: str
     sizes: dict[str, int]
     row: Row | None = None
-    tried: tuple[TuningCandidate, ...] = ()
+    tried: tuple[Row, ...] = ()
     why: str = ""
     seconds: float = 0.0
     known: int = 0
     was_time: bool = True
-    facts: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -89,7 +87,7 @@ class Tuning(NamedTuple):
         words += "" if row.ragged else "; not tried ragged"
         words += "; the next tuning goes on with the others" if row.unfinished else ""
         return "\n  ".join(
-            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.facts, [row])]
+            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.tried, [row])]
         )
 
 
@@ -198,8 +196,7 @@ class _Tuner:
     @property
     def tried(self) -> list[TuningCandidate]:
         """The candidates with an outcome."""
-        # A copy: the thread that notes outcomes reads while the search appends.
-        return [candidate for candidate in tuple(self._made) if candidate.verdict.outcome]
+        return [candidate for candidate in self._made if candidate.verdict.outcome]
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
@@ -216,7 +213,7 @@ class _Tuner:
                     began + seconds,
                     self.chooser.space.comparison.compare,
                 ) as bench,
-                self._noting(seconds),
+                self._reporting(bench, seconds),
             ):
                 self.files.limit = bench.seconds
                 while time.monotonic() < checked and not is_done:
@@ -249,37 +246,36 @@ class _Tuner:
         row = self._store(racers, finalists, not is_done)
         return result._replace(
             row=row,
-            tried=tuple(self.tried),
-            facts=tuple(map(self._fact, self.tried)),
+            tried=tuple(map(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
             notes=tuple(self.files.notes(bench.left)),
         )
 
     @contextlib.contextmanager
-    def _noting(self, seconds: float) -> Iterator[None]:
-        """Within the block, write outcomes as they come and show how far the search is."""
-        began, is_over = time.monotonic(), threading.Event()
+    def _reporting(self, bench: Bench, seconds: float) -> Iterator[None]:
+        """Within the block, write outcomes as they come and show how far the search is, once a second."""
+        began = reported = time.monotonic()
         sizes = "".join(f", {name}={size}" for name, size in self.files.sizes.items())
 
-        def note() -> None:
-            while not is_over.wait(_NOTED_SECONDS):
-                self._note()
-                raced = sum(candidate.trial.standing is not None for candidate in self.tried)
-                line.say(
-                    f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
-                    f"{time.monotonic() - began:.0f} of {seconds:.0f} s"
-                )
+        def report() -> None:
+            nonlocal reported
+            if time.monotonic() < reported + _REPORT_SECONDS:
+                return
+            reported = time.monotonic()
+            self._note()
+            raced = sum(candidate.trial.standing is not None for candidate in self.tried)
+            line.say(
+                f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
+                f"{reported - began:.0f} of {seconds:.0f} s"
+            )
 
         with ProgressLine() as line:
-            thread = threading.Thread(target=note, name="kcl-tune-notes", daemon=True)
-            thread.start()
+            bench.report = report
             try:
                 yield
             finally:
-                is_over.set()
-                thread.join()
-                # Outcomes that came after the thread's last turn are written, too.
+                # Outcomes that came after the last report are written, too.
                 self._note()
 
     def _note(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import kcl
 from kcl.base import process
-from kcl.bundle.format import MAGIC, BundleRecord, write
+from kcl.bundle.format import MAGIC, write
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 
@@ -190,7 +190,7 @@ class TestBadInput:
     def test_part_of_a_bundle(self):
         """A bad entry is one warning and is named; the others come."""
         good, bad = (Entry(Key([("n", name)]), {}, {}) for name in ("good", "bad"))
-        records = [BundleRecord("generator", good.key.digest, one.pack()) for one in (good, bad)]
+        records = [("generator", good.key.digest, one.pack()) for one in (good, bad)]
         with pytest.warns(kcl.CacheWarning, match="1 refused, first .*another key"):
             info = kcl.load_artifacts(write(records))
         assert (len(info.refused), info.generator_artifacts) == (1, [good.key.digest])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcl.bundle import contents
-from kcl.bundle.format import BundleRecord, write
+from kcl.bundle.format import write
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -38,9 +38,7 @@ def place(entry: Entry) -> str:
 
 
 def bundle(*records: tuple[str, str, Entry]) -> bytes:
-    return write(
-        [BundleRecord(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records]
-    )
+    return write([(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records])
 
 
 def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
@@ -140,9 +138,7 @@ class TestStore:
 
     def test_unknown_kind(self):
         """Records of an unknown kind are skipped and counted, whatever they hold."""
-        data = write(
-            [BundleRecord("readings", "anything", b"?"), BundleRecord("readings", "else", b""), *()]
-        )
+        data = write([("readings", "anything", b"?"), ("readings", "else", b""), *()])
         info = CacheInfo()
         contents.store(data, info)
         assert (info.skipped, info.refused, info.empty()) == ({"readings": 2}, [], True)

@@ -21,6 +21,7 @@ from kcl.cache import layers
 from kcl.choices.tuning import chooser
 from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
+from kcl.launch import HOT
 from kcl.line import Line
 from kcl.programs import headers
 
@@ -240,24 +241,6 @@ class TestDispatch:
             never()(queue, x=np.empty(17, np.float32))
         assert "block=64" in added(never(), queue, 1001)
 
-    def test_no_valid_choice_found(self, queue):
-        """If a space is too large to be searched to its end, the defaults run with one warning."""
-
-        @kcl.kernel(
-            sizes={"n": "x.shape[0]"},
-            space=kcl.space(block=[16, 32], other=range(4096)).where(lambda n: n > 1000),
-        )
-        def never(block=64, other=0):
-            return axpy.function(block + other)
-
-        with pytest.warns(
-            kcl.CacheWarning, match="has no valid choice for n=17 among its first 4096"
-        ):
-            assert "block=64" in added(never(), queue, 17)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            added(never(), queue, 17)
-
     def test_lists_declared_now(self, queue):
         """A choice whose value left the list does not count; the next row does."""
         kernel = axpy()
@@ -380,6 +363,15 @@ class TestDispatch:
             assert chooser_of(kernel).tune(queue, {"x": np.ones(100, np.float32)}).why == (
                 f"nothing can be stored: off: KCL_NO_CACHE={value}"
             )
+
+    def test_off_in_a_block(self, queue):
+        """What is decided in a block without the layer ends with the block, also for a call that is played."""
+        kernel = filling()
+        put(kernel, queue, row(value=3, how="right"))
+        with kcl.disabled("tuning"):
+            assert {filled(kernel, queue) for _time in range(2 * HOT)} == {1}
+            assert kernel.explain(queue).endswith("off: kcl.disabled()")
+        assert filled(kernel, queue) == 3
 
     def test_threads(self, queue):
         """Threads that launch other sizes at once each take the choice for their own."""
@@ -817,20 +809,6 @@ class TestHandle:
             match=r"bound for n=64 with block=16, exact=True, and not for n=33, as where 2",
         ):
             launch(x=x[:33], z=z[:33])
-
-    def test_bind_far_away(self, queue):
-        """A bound choice serves sizes within a factor of two of its row; beyond, and from then on, the defaults do."""
-        kernel, z = axpy(), cl_array.zeros(queue, 129, np.float32)
-        axpy_table(kernel, queue, row(64, block=16, exact=False))
-        x = cl_array.to_device(queue, np.arange(129, dtype=np.float32))
-        launch = kernel.bind(queue, x=x[:100], z=z[:100])
-        launch(x=x[:128], z=z[:128]).wait()
-        launch(x=x, z=z).wait()
-        assert np.array_equal(z.get(), 2 * x.get() + 1)
-        z.fill(0)
-        default = kernel.bind(queue, x=x[:10], z=z[:10])
-        default(x=x, z=z).wait()
-        assert np.array_equal(z.get(), 2 * x.get() + 1)
 
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched"])
     def test_bind_of_a_failing_choice(self, queue, how):

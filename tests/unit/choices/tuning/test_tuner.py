@@ -153,7 +153,7 @@ ON_NVIDIA = {"null": "does not launch", "local": "does not build"}
 
 def outcomes(found):
     """Return the outcome of each choice by its first value."""
-    return {next(iter(one.choice.values())): one.verdict.outcome for one in found.tried}
+    return {next(iter(one.choice.values())): one.outcome for one in found.tried}
 
 
 class TestOutcomes:
@@ -169,7 +169,7 @@ class TestOutcomes:
         } | special
         assert outcomes(found) == expected
         assert (found.row.choice, found.row.ratio) == ({"kind": "right"}, 1.0)
-        details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
+        details = {one.choice["kind"]: one.detail for one in found.tried}
         assert details["null"] if special else "SIG" in details["null"]
         assert "'q'" in details["no name"]
         assert details["one wrong"].startswith("y[77] is 1.0, by the default 156.0, 1 of 512")
@@ -225,7 +225,7 @@ class TestOutcomes:
             table.put_facts([fact._replace(detail="as before", **change)])
             table.put(table.refresh().rows[0]._replace(unfinished=True))
             found = again(**options)
-            assert (found.tried[0].verdict.detail == "as before") is is_believed
+            assert (found.tried[0].detail == "as before") is is_believed
             assert found.known == is_believed
 
     @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ class TestOutcomes:
         table.put(table.refresh().rows[0]._replace(unfinished=True))
         asked = Given([{"kind": "even"}])
         found = tuner.tune(chooser_of(kernel), queue, given, search=asked, limit=LIMIT, **LONG)
-        assert (found.tried[0].verdict.detail == "before") is is_believed
+        assert (found.tried[0].detail == "before") is is_believed
         (fact,) = table.facts().values()
         assert (fact.day == day) is is_believed  # it is not younger for being believed
 
@@ -267,7 +267,7 @@ class TestOutcomes:
         table.put_facts([fact._replace(detail="before", codes=codes or fact.codes)])
         table.put(table.refresh().rows[0]._replace(unfinished=True))
         found = tuner.tune(chooser_of(kernel), queue, given, search=Given([dict(choice)]), **LONG)
-        assert (found.tried[0].verdict.detail == "before") is (codes is None)
+        assert (found.tried[0].detail == "before") is (codes is None)
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
         """loopy prints a kernel for which it cannot generate code; nobody sees it."""
@@ -317,7 +317,7 @@ class TestWinner:
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
         x, y = vectors()
         found = axpy().tune(queue, level=2, x=x, y=y, **LONG)
-        assert {tuple(one.choice.values()): one.trial.ragged for one in found.tried} == {
+        assert {tuple(one.choice.values()): one.ragged for one in found.tried} == {
             (16, False): True,
             (16, True): False,
             (64, False): True,
@@ -425,8 +425,8 @@ class TestWinner:
         found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
         (best,) = found.row.best  # 1000 and 3000 turns are as slow as the default, or slower
         assert best.choice == {"turns": 1, "unused": 1}
-        (trial,) = {one.trial for one in found.tried if one.choice["turns"] == 1}
-        assert best.codes == tuple(sorted({*trial.digests.values()}))
+        (codes,) = {tried.codes for tried in found.tried if tried.choice["turns"] == 1}
+        assert best.codes == codes
         assert found.row.dtypes == {}
 
     def test_typed(self, queue):
@@ -515,7 +515,10 @@ class TestSearch:
         assert first < 0.5
         assert second is None
         assert third > 1.5
-        assert found.tried[1].verdict[:2] == ("not valid", "a value is not in the space")
+        assert (found.tried[1].outcome, found.tried[1].detail) == (
+            "not valid",
+            "a value is not in the space",
+        )
 
 
 class TestRefusals:
