@@ -33,13 +33,13 @@ def complete() -> None:
     drivers.flush()
 
 
-def used(info: CacheInfo) -> Contents:
+def collect_used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     complete()
-    return collected(layers.places_used(), info)
+    return collect(layers.places_used(), info)
 
 
-def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
+def collect(listed: Iterable[Place], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
@@ -53,7 +53,7 @@ def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
 
 def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
     """Add an entry, unless it must stay at home: `info` says so then."""
-    reason = _stays(entry) if kind == settings.BINARY else ""
+    reason = _reason_to_stay(entry) if kind == settings.BINARY else ""
     if reason:
         info.left_out.append((entry.key.digest, reason))
     else:
@@ -109,7 +109,7 @@ def store(
             continue
         target = layers.site(kind, into) if into else layers.layer(kind)
         before = read_entry(target, address)
-        new = improved(before, entry)
+        new = improve(before, entry)
         info._add(kind, entry)
         if signer:
             new = _signed(before, new, signer)
@@ -124,7 +124,7 @@ def store(
             notes.write(note, entry.key.digest)
 
 
-def brought() -> dict[Place, list[str]]:
+def find_signed() -> dict[Place, list[str]]:
     """Return the ids of the keys under which entries of the cache came, by their places; raises a store's errors."""
     came: dict[Place, list[str]] = {}
     for kind in settings.LAYERS:
@@ -149,7 +149,7 @@ def _may_be_signed(head: Head | Exception) -> bool:
 
 def remove(signer: str) -> int:
     """Remove the entries that came under a key, and return their number; raises a store's errors."""
-    gone = [place for place, ids in brought().items() if signer in ids]
+    gone = [place for place, ids in find_signed().items() if signer in ids]
     for kind, address in gone:
         layers.layer(kind).delete(address)
     return sum(read_entry(layers.layer(kind), address) is None for kind, address in gone)
@@ -176,11 +176,11 @@ def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
 
 def improvements(before: Contents, entries: Contents) -> Contents:
     """Return the entries that take the place of earlier ones, or that have none there."""
-    better = {place: improved(before.get(place), entry) for place, entry in entries.items()}
+    better = {place: improve(before.get(place), entry) for place, entry in entries.items()}
     return {place: entry for place, entry in better.items() if entry is not None}
 
 
-def improved(before: Entry | None, entry: Entry) -> Entry | None:
+def improve(before: Entry | None, entry: Entry) -> Entry | None:
     """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
     if before is None:
         return entry
@@ -239,7 +239,7 @@ def read_entry(store: Layer | Store, address: str, info: CacheInfo | None = None
         return None
 
 
-def _stays(entry: Entry) -> str:
+def _reason_to_stay(entry: Entry) -> str:
     """Return why a program stays at home; empty if it may travel."""
     parts = dict(entry.key.parts)
     options = f"{parts.get('options')} {parts.get('variable POCL_EXTRA_BUILD_FLAGS')}"

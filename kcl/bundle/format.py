@@ -79,12 +79,12 @@ def read(data: bytes) -> Iterator[Record]:
     try:
         with lzma.LZMAFile(io.BytesIO(stream)) as plain:
             for _ in range(count):
-                sizes = _SIZES.unpack(_taken(plain, _SIZES.size))
+                sizes = _SIZES.unpack(_take(plain, _SIZES.size))
                 length -= _SIZES.size + sum(sizes)
                 # The claim is compared before anything is decompressed, so a false size takes no memory.
                 if length < 0 or sizes[-1] > ENTRY_LIMIT:
                     raise DamagedEntry(f"an entry claims {sizes[-1]} bytes, more than there can be")
-                kind, address, blob = (_taken(plain, size) for size in sizes)
+                kind, address, blob = (_take(plain, size) for size in sizes)
                 yield kind.decode("latin-1"), address.decode("latin-1"), blob
             if plain.read(1):
                 raise DamagedEntry("the bundle goes on behind its last record")
@@ -92,7 +92,7 @@ def read(data: bytes) -> Iterator[Record]:
         raise DamagedEntry(f"the bundle cannot be decompressed: {error}") from error
 
 
-def _taken(plain: Any, size: int) -> bytes:
+def _take(plain: Any, size: int) -> bytes:
     piece: bytes = plain.read(size)
     if len(piece) < size:
         raise EOFError("it ends inside a record")

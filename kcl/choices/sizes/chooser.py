@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcl.choices.sizes import FUNCTIONS
-from kcl.choices.sizes.size import Size, answers, said, values_of
+from kcl.choices.sizes.size import Size, answers, describe, values_of
 from kcl.line import UNKNOWN, Line, of_call
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class _Variant(NamedTuple):
 
     def says(self, values: tuple[int, ...]) -> str:
         """Describe what the recipe was told of sizes."""
-        return "; ".join(map(said, self.asked.values(), values))
+        return "; ".join(map(describe, self.asked.values(), values))
 
 
 class BySizes:
@@ -135,7 +135,7 @@ class BySizes:
         self._call = call
         self._sizes = sizes
         # A call may name sizes that serve a space only. The recipe does not ask for these.
-        self._of_call = CallSizes(call.name, sizes.asked_by(call.function).texts)
+        self._of_call = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], _Variant] = {}

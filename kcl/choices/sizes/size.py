@@ -87,21 +87,21 @@ for _name in _REFUSED.split():
 
 def answers(size: Size, value: int) -> bool:
     """Return True if a size would answer for another value as it did for its own."""
-    told, multiple = size._answers, multiple_of(value)
-    if told.get("multiple", multiple) != multiple:
+    replies, multiple = size._answers, multiple_of(value)
+    if replies.get("multiple", multiple) != multiple:
         return False
-    fixed = told.get("fixed", value)
+    fixed = replies.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)
 
 
-def said(size: Size, value: int) -> str:
+def describe(size: Size, value: int) -> str:
     """Describe what the recipe was told of a value."""
-    told = size._answers
-    words = [f"multiple {told['multiple']}"] if "multiple" in told else []
-    if "fixed" in told:
+    replies = size._answers
+    words = [f"multiple {replies['multiple']}"] if "multiple" in replies else []
+    if "fixed" in replies:
         rule = size._rule
         few = f"one of at most {rule.most}" if isinstance(rule, Values) else f"at most {rule}"
-        words.append(f"fixed, {few}" if told["fixed"] else "not fixed")
+        words.append(f"fixed, {few}" if replies["fixed"] else "not fixed")
     return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
 
 

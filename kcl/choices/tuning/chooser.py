@@ -26,7 +26,7 @@ from kcl.cache.lookup import Look, Product, Searching, Stage
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
-from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.space import Choice, Space, describe
 from kcl.choices.tuning.table import ChoiceTable, Decision, Row
 from kcl.code import Code, dtype_text
 from kcl.errors import KclError, RecipeError, UnknownInput
@@ -82,7 +82,7 @@ def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[s
     sizes = sizes or Sizes({})
     if free:
         return ByTable(call, space, sizes, free)
-    return BySizes(call, sizes) if sizes.asked_by(call.function).texts else of_call(call, sizes)
+    return BySizes(call, sizes) if sizes.of_recipe(call.function).texts else of_call(call, sizes)
 
 
 class ByTable:
@@ -96,7 +96,7 @@ class ByTable:
         self.defaults: Choice = {name: arguments[name] for name in free}
         self.given = {name: given[name] for name in space.lists if name in given}
         # The sizes that the recipe asks itself. The others serve the table and predicates only.
-        self._own = sizes.asked_by(call.function)
+        self._own = sizes.of_recipe(call.function)
         self.has_variants = bool(self._own.texts)
         self._call = call
         self._of_call = CallSizes(call.name, sizes.texts)
@@ -145,8 +145,8 @@ class ByTable:
             self._latest = self._launches[place, device] = place, decision.line.sole, device
             return result
 
-        decision = self._decision(queue, arguments, sizes)
-        return self._guarded(decision, launch_decided, queue, arguments)
+        decision = self._find_decision(queue, arguments, sizes)
+        return self._use_or_default(decision, launch_decided, queue, arguments)
 
     def bind(
         self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
@@ -160,8 +160,8 @@ class ByTable:
         def bind_decided(decision: Decision) -> tuple[Decision, Launch]:
             return decision, self._variants(decision.choice).bind(queue, arguments, bind)
 
-        first = self._decision(queue, arguments, sizes)
-        bound = self._guarded(first, bind_decided, queue, arguments)
+        first = self._find_decision(queue, arguments, sizes)
+        bound = self._use_or_default(first, bind_decided, queue, arguments)
 
         def launch_bound(decision: Decision, values: dict[str, Any]) -> cl.Event:
             nonlocal bound
@@ -177,12 +177,12 @@ class ByTable:
                 here = self._of_call.whole(place)
                 why = self.refusal(decision.choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
-                    words = f"{said(sizes)} with {said(decision.choice)}, and not for {said(here)}"
+                    words = f"{describe(sizes)} with {describe(decision.choice)}, and not for {describe(here)}"
                     raise ValueError(
                         f"kernel {self.name!r} is bound for {words}, as {why}: bind again"
                     )
                 fitting.add(place)
-            return self._guarded(
+            return self._use_or_default(
                 decision, lambda decision: launch_bound(decision, values), queue, values
             )
 
@@ -194,7 +194,7 @@ class ByTable:
         """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
         pairs = zip(self._of_call.named(values), self._of_call.of(values), strict=True)
         sizes = self._of_call.whole(named or computed for named, computed in pairs)
-        decision = self._decision(holder, values, sizes, is_launch=False)
+        decision = self._find_decision(holder, values, sizes, is_launch=False)
 
         def why() -> list[str]:
             table, other = decision.table, ""
@@ -237,16 +237,16 @@ class ByTable:
         for choice in self.space.choices(self.given, sizes, _LOOKED):
             return choice
         raise RecipeError(
-            f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
+            f"kernel {self.name!r} has no valid choice for {describe(sizes)}: for its default {describe(self.defaults)} "
             f"{refusal}, and so for the first {_LOOKED} others; give the space a choice for these sizes, or correct the "
             "where"
         )
 
-    def asked_at(self, sizes: Mapping[str, int], choice: Choice) -> str:
+    def digest_default(self, sizes: Mapping[str, int], choice: Choice) -> str:
         """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
         if choice is self.defaults and not self._own.texts:
             return ""
-        return tables.asked(self.line_at(choice, sizes).generate.key())
+        return tables.digest_questions(self.line_at(choice, sizes).generate.key())
 
     @functools.cached_property
     def variant(self) -> str:
@@ -260,7 +260,7 @@ class ByTable:
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice does not serve these sizes; empty if it does."""
-        if said(choice) != said(self.defaults) and not (
+        if describe(choice) != describe(self.defaults) and not (
             choice.keys() == self.defaults.keys() and self.space.has(choice)
         ):
             return "a value is not in the space"
@@ -275,7 +275,7 @@ class ByTable:
     def _variants(self, choice: Choice) -> BySizes:
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        place, made = said(choice), self._made
+        place, made = describe(choice), self._made
         if place not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
             made.setdefault(place, BySizes(call, self.sizes))
@@ -290,7 +290,7 @@ class ByTable:
         # place.
         device, opened = _device(holder), self._tables
         if device not in opened:
-            opened[device] = self._opened(holder, device)
+            opened[device] = self._open_table(holder, device)
         return opened[device]
 
     def forget(self) -> None:
@@ -298,7 +298,7 @@ class ByTable:
         self._latest = (None, "", None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
-    def _guarded(
+    def _use_or_default(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
     ) -> T:
         """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
@@ -311,22 +311,22 @@ class ByTable:
                 raise decision.error
             return use(decision)
         except Exception as error:
-            table, row, name = decision.table, decision.row, said(decision.choice)
+            table, row, name = decision.table, decision.row, describe(decision.choice)
             # `KCL_STRICT` asks for this error.
             is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
-            is_default = name == said(self.default_at(decision.sizes))
+            is_default = name == describe(self.default_at(decision.sizes))
             if is_asked or is_default or table is None or row is None:
                 raise
             began = _may_have_launched(decision.line, queue, arguments)
             # An error of the call itself, and not of the choice, is raised again here.
-            results = [] if began else [use(self.untuned(table, decision.sizes))]
+            results = [] if began else [use(self.decide_default(table, decision.sizes))]
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
             if not isinstance(error, _PASSING):
                 left = row._replace(
-                    best=tuple(ranked for ranked in row.best if said(ranked.choice) != name)
+                    best=tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
                 )
-                if name == said(row.choice):
+                if name == describe(row.choice):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
                 reason = reason.replace("does not run now", "no longer runs")
@@ -340,7 +340,7 @@ class ByTable:
                 raise
             return results[0]
 
-    def _decision(
+    def _find_decision(
         self,
         holder: Any,
         arguments: Mapping[str, Any],
@@ -359,9 +359,9 @@ class ByTable:
                 self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
             # This raises if no choice is valid.
-            untuned = self.untuned(None, sizes)
+            untuned = self.decide_default(None, sizes)
             case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
-            decision = self._decided(case)
+            decision = self._look_up(case)
             # The next call decides anew after an error, and also in and after a block without the
             # layer, so that a decision does not outlive the block.
             if decision.error is None and not _is_off_in_block():
@@ -381,7 +381,7 @@ class ByTable:
             )
             faults.warn_once(f"tuned {self.name}", told)
 
-    def _decided(self, case: TuningCase) -> Decision:
+    def _look_up(self, case: TuningCase) -> Decision:
         """Return what the tuning layer decides; only that of a launch is counted."""
         if case.is_launch:
             decision: Decision = lookup.obtain(_STAGE, case, self.general().lead())
@@ -396,17 +396,22 @@ class ByTable:
         rows = table.near(tuple(sizes.values()), self.variant) if is_known else []
         why, lost, unlike = "", "", "" if table.rows else table.lost
         refusals = {
-            said(row.choice): f"{row.outcome}: {row.detail}" for row in rows if row.outcome != "ok"
+            describe(row.choice): f"{row.outcome}: {row.detail}"
+            for row in rows
+            if row.outcome != "ok"
         }
         untuned, digests = case.untuned._replace(table=table), dict[str, str]()
-        default, wanted = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
+        default, wanted = (
+            describe(untuned.choice),
+            self.digest_default(sizes, untuned.choice) if rows else "",
+        )
         for row in rows:
             if reason := _unlike(row, types, wanted):
-                unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
+                unlike = unlike or f"{tables.describe_row(row, sizes)}, {reason}"
                 continue
             is_same = row.variant == self.variant
             for choice, codes in row.served() if row.best or is_same else ():
-                name = said(choice)
+                name = describe(choice)
                 decision = untuned._replace(choice=choice, row=row, lost=lost)
                 if name == default and is_same and name not in refusals:
                     return decision
@@ -416,7 +421,7 @@ class ByTable:
                 if refusals[name]:
                     is_gone = not self.space.has(choice)
                     lost = lost or (f"{name} {refusals[name]}" if is_gone else "")
-                    why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
+                    why = why or f"{tables.describe_row(row, sizes, choice)}, {refusals[name]}"
                     continue
                 if name not in digests and len(digests) >= _COMPARED:
                     continue
@@ -436,15 +441,15 @@ class ByTable:
         if nearest is None:
             why = "nothing is measured"
         elif not rows:
-            why = f"no row is within a factor of two; the nearest is {tables.measured(nearest, sizes)}"
+            why = f"no row is within a factor of two; the nearest is {tables.describe_row(nearest, sizes)}"
         return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
-    def untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+    def decide_default(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         """Return the decision for the defaults; raises RecipeError if the whole space has no valid choice."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 
-    def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
+    def _open_table(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         # The launch raises the error again.
@@ -464,7 +469,7 @@ class ByTable:
         platform = {"name": device.platform.name, "version": device.platform.version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
-        fixed = Part("given", f"{self.variant} {said(self.given)}")
+        fixed = Part("given", f"{self.variant} {describe(self.given)}")
         about = {
             "kernel": self.name,
             "names": list(self.sizes.texts),

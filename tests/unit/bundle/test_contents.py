@@ -43,7 +43,7 @@ def bundle(*records: tuple[str, str, Entry]) -> bytes:
 
 def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
     """Return what this process used."""
-    return contents.used(info)
+    return contents.collect_used(info)
 
 
 class TestUsed:
@@ -200,7 +200,7 @@ class TestStore:
         assert layers.generator().read(place[1]).metadata.get("signers") == signers
         layers.reset()
         signed = isinstance(signers, list)
-        assert contents.brought() == ({place: signers} if signed else {})
+        assert contents.find_signed() == ({place: signers} if signed else {})
         assert contents.remove("b") == signed
         assert (layers.generator().read(place[1]) is None) == signed
 
@@ -210,10 +210,10 @@ class TestImproved:
         """An entry that is there stays, also beside one with the same code and another time."""
         before = program(1, created=1, specialisations={"k": ["8-1-1"]})
         assert (
-            contents.improved(before, program(1, created=2, specialisations={"k": ["8-1-1"]}))
+            contents.improve(before, program(1, created=2, specialisations={"k": ["8-1-1"]}))
             is None
         )
-        assert contents.improved(row(1), row(1, created=2)) is None
+        assert contents.improve(row(1), row(1, created=2)) is None
 
     def test_more_code(self):
         """A program with the same code and more takes its place; one with less, or with other code, does not."""
@@ -224,10 +224,10 @@ class TestImproved:
             {"k": ["8-1-1"], "l": ["8-1-1"]},
         ]
         less, more, other, wider = [program(1, specialisations=one) for one in sizes]
-        assert contents.improved(less, more) is more
-        assert contents.improved(less, wider) is wider
-        assert contents.improved(more, less) is None
-        assert contents.improved(less, other) is None
+        assert contents.improve(less, more) is more
+        assert contents.improve(less, wider) is wider
+        assert contents.improve(more, less) is None
+        assert contents.improve(less, other) is None
 
     def test_complete(self):
         """A complete program takes the place of a provisional one, never the reverse."""
@@ -235,13 +235,13 @@ class TestImproved:
             program(1),
             program(1, complete=False, specialisations={"k": ["8-1-1"]}),
         )
-        assert contents.improved(program(1, complete=False), complete) is complete
-        assert contents.improved(complete, provisional) is None
+        assert contents.improve(program(1, complete=False), complete) is complete
+        assert contents.improve(complete, provisional) is None
 
     def test_proofs(self):
         """Proofs are added to those that are there."""
         before, new = row(1, proven={"a": [], "b": []}), row(1, proven={"b": [], "c": []})
-        found = contents.improved(before, new)
+        found = contents.improve(before, new)
         assert found is not None
         assert found.metadata["proven"].keys() == {"a", "b", "c"}
-        assert contents.improved(found, new) is None
+        assert contents.improve(found, new) is None

@@ -233,7 +233,7 @@ class TestFaults:
         """Who waits for the child of another process waits within the same bound, and starts none."""
         server = remote("http", remote_timeout="0.2s")
         before = server.asked()
-        with used.locked(used.lock(driver.digest(project.name()))):
+        with used.hold_lock(used.lock(driver.digest(project.name()))):
             asked = Asked()
         assert (asked.came, asked.said) == (False, [])
         assert asked.seconds < 0.2 + SLACK

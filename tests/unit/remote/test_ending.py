@@ -19,7 +19,7 @@ def test_left(monkeypatch, tmp_path):
     layers.binary().used["b"] = False
     layers.layer("tuning").used["c"] = True
     ending.at_exit()
-    with used.taken(project.name()) as found:
+    with used.take(project.name()) as found:
         assert found == [("generator", "a"), ("binary", "b"), ("tuning", "c")]
     process.reset()
     ending.at_exit()

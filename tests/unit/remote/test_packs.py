@@ -96,13 +96,13 @@ def brought():
     """Return the keys under which kernels came."""
     return {
         layers.layer(layer).read(address).metadata["kernel"]: signers
-        for (layer, address), signers in contents.brought().items()
+        for (layer, address), signers in contents.find_signed().items()
     }
 
 
 def waiting():
     """Return what waits for a push, and leave it there."""
-    with contextlib.suppress(ZeroDivisionError), used.taken(NAME) as found:
+    with contextlib.suppress(ZeroDivisionError), used.take(NAME) as found:
         raise ZeroDivisionError
     return found
 

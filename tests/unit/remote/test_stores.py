@@ -18,7 +18,7 @@ from proxy import CUT_PUT, Proxy
 from kcl.cache import notes
 from kcl.errors import CacheFault
 from kcl.remote import stores
-from kcl.remote.stores import RemoteFault, bounded, fault, shown, store_of
+from kcl.remote.stores import RemoteFault, check_size, fault, shown, store_of
 
 NAME = f"{hashlib.sha256(b'driver').hexdigest()}/0123456789abcdef"
 
@@ -369,6 +369,6 @@ class TestWords:
 
     def test_bounded(self):
         """A pack has at most 16 MiB."""
-        assert bounded(b"x") == b"x"
+        assert check_size(b"x") == b"x"
         with pytest.raises(CacheFault):
-            bounded(bytes(stores.LIMIT + 1))
+            check_size(bytes(stores.LIMIT + 1))

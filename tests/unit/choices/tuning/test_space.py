@@ -105,14 +105,9 @@ class TestComparison:
         assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
         assert kcl.space(block=[16]).comparison == (None, None, ())
 
-    def test_parameters_of_these_names(self):
-        """A list of values is that of a parameter, whatever its name."""
-        space = kcl.space(compare=[True, False], tolerance=[1e-3], cases=[1, 2])
-        assert space.lists == {"compare": (True, False), "tolerance": (1e-3,), "cases": (1, 2)}
-        assert space.comparison == (None, None, ())
-
     @pytest.mark.parametrize(
-        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}]
+        "options",
+        [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}],
     )
     def test_bad(self, options):
         """What cannot be meant is refused where it is declared."""

@@ -160,7 +160,7 @@ class TestRows:
     )
     def test_foreign(self, rows):
         """Rows of another form are no rows."""
-        assert tables.listed({"rows": rows}, "table") == []
+        assert tables.read_rows({"rows": rows}, "table") == []
 
     def test_damaged(self, tmp_path):
         """A damaged file, and the entry of another key in its place, are no table, and are replaced."""
