@@ -11,6 +11,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from at_once import at_once
+from elementwise import elementwise
 from harness import PLATFORMS, SUPPORT
 from loopy.diagnostic import LoopyError
 from measured import put
@@ -64,12 +65,7 @@ def filling(value=1, how="right"):
 @kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(value=[1, 2]))
 def both(n: kcl.Size, value=1):
     """Ask for a size itself, beside the choice."""
-    text = (
-        f"kernel void both(global int *x) {{ x[get_global_id(0)] = {value} + {n.multiple} * 100; }}"
-    )
-    return kcl.Source(
-        text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16
-    )
+    return elementwise("both", f"x[i] = {value} + {n.multiple} * 100;", np.int32, x="inout")
 
 
 DEVICES = """
@@ -109,9 +105,7 @@ DEVICES = """
 
 def valued(value=1):
     """Write the chosen value, to as many elements as the call says."""
-    text = f"kernel void valued(global double *x, int n) {{ x[get_global_id(0)] = {value}; }}"
-    arguments = [kcl.Array("x", np.float64, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text, entry="valued", arguments=arguments, global_size="n")
+    return elementwise("valued", f"x[i] = {value};", np.float64, x="inout")
 
 
 def row(*sizes, ratio=0.5, **choice):
@@ -585,10 +579,8 @@ class TestMeasuredCode:
 
         @kcl.kernel(sizes={"n": "x.size"}, space=kcl.space(value=[1, 2]))
         def asking(n: kcl.Size, value=1):
-            given = value if n.multiple > 1 else 3 - value
-            text = f"kernel void asking(global int *x, int n) {{ x[get_global_id(0)] = {given}; }}"
-            arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-            return kcl.Source(text, entry="asking", arguments=arguments, global_size="n")
+            number = value if n.multiple > 1 else 3 - value
+            return elementwise("asking", f"x[i] = {number};", np.int32, x="inout")
 
         kernel, x = asking(), np.zeros(16, np.int32)
         put(kernel, queue, row(16, value=2), x=x)
