@@ -37,7 +37,7 @@ def tuned(case: str, level: int, seconds: float) -> dict[str, Any]:
     found = CASES[case].recipe().tune(queue, level=level, seconds=seconds, **given)
     took = time.monotonic() - began
     assert found.row is not None, found.why
-    outcomes = sorted({one.verdict.outcome for one in found.tried})
+    outcomes = sorted({one.outcome for one in found.tried})
     row = {name: getattr(found.row, name) for name in ("choice", "ratio", "noise", "tried", "of")}
     return {**row, "outcomes": outcomes, "seconds": took}
 

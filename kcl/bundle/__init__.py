@@ -32,7 +32,7 @@ def save_artifacts() -> tuple[bytes, CacheInfo]:
     """
     info = CacheInfo()
     try:
-        return _packed(contents.used(info), info), info
+        return _pack(contents.collect_used(info), info), info
     except Exception as error:
         _say("a bundle could not be saved", error, "the run goes on")
         return b"", CacheInfo()
@@ -128,16 +128,16 @@ def _extend(file: str) -> None:
     # A file that is missing or damaged is written anew.
     with suppress(FileNotFoundError, DamagedEntry):
         before = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
-    if new := contents.improvements(before, contents.used(CacheInfo())):
+    if new := contents.improvements(before, contents.collect_used(CacheInfo())):
         write(file, before | new, CacheInfo())
 
 
 def write(file: str, entries: contents.Contents, info: CacheInfo) -> None:
     """Write a bundle to a file, whole or not at all; raises OSError, and CacheFault above the limits."""
-    publish(os.path.abspath(file), _packed(entries, info), 0o644)  # less the umask
+    publish(os.path.abspath(file), _pack(entries, info), 0o644)  # less the umask
 
 
-def _packed(entries: contents.Contents, info: CacheInfo) -> bytes:
+def _pack(entries: contents.Contents, info: CacheInfo) -> bytes:
     """Return the bundle of entries in the order of their places, so that equal contents are equal bytes."""
     return contents.pack(dict(sorted(entries.items())), info)
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from kcl import drivers
 from kcl.base import settings
-from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
+from kcl.bundle.format import ENTRY_LIMIT, read, write
 from kcl.bundle.info import CacheInfo, misfit
-from kcl.cache import layers, notes, places, run_memo
-from kcl.cache.entry import Entry, entry_at, signers
+from kcl.cache import layers, notes
+from kcl.cache.entry import Entry, entry_at, header_end, signers
 from kcl.cache.layer import Layer
-from kcl.cache.stores import Store, digest_of
+from kcl.cache.stores import Head, Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
-Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the address there
+Place = tuple[str, str]  # the name of a layer, and the address there
 Contents = dict[Place, Entry]
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
-# Memos travel beside the entries of layers.
-_MEMOS = (places.SHAPES,)
-_KINDS = (*settings.LAYERS, *_MEMOS)
+_HEAD = 8 << 10  # bytes, more than a usual header
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -34,17 +33,17 @@ def complete() -> None:
     drivers.flush()
 
 
-def used(info: CacheInfo) -> Contents:
+def collect_used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     complete()
-    return collected(run_memo.places_used(), info)
+    return collect(layers.places_used(), info)
 
 
-def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
+def collect(listed: Iterable[Place], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
-        entry = held(_target(kind), address, info) if kind in _KINDS else None
+        entry = read_entry(layers.layer(kind), address, info) if kind in settings.LAYERS else None
         if entry is not None:
             add(entries, kind, address, entry, info)
         elif kind == settings.BINARY:
@@ -54,7 +53,7 @@ def collected(listed: Iterable[Place], info: CacheInfo) -> Contents:
 
 def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
     """Add an entry, unless it must stay at home: `info` says so then."""
-    reason = _stays(entry) if kind == settings.BINARY else ""
+    reason = _reason_to_stay(entry) if kind == settings.BINARY else ""
     if reason:
         info.left_out.append((entry.key.digest, reason))
     else:
@@ -72,7 +71,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
                 (entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes")
             )
         else:
-            records.append(BundleRecord(kind, address, blob))
+            records.append((kind, address, blob))
             info._add(kind, entry)
     data = write(records)
     info.bytes = len(data)
@@ -82,7 +81,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[Place, Entry]]:
     """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in _KINDS:
+        if kind not in settings.LAYERS:
             info.skipped[kind] += 1
             continue
         try:
@@ -105,15 +104,12 @@ def store(
     They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
     """
     for (kind, address), entry in unpack(data, info):
-        is_memo = kind in _MEMOS
-        if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
-            continue
-        if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
+        if reason := "" if into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = layers.site(kind, into) if into else _target(kind)
-        before = held(target, address)
-        new = improved(before, entry)
+        target = layers.site(kind, into) if into else layers.layer(kind)
+        before = read_entry(target, address)
+        new = improve(before, entry)
         info._add(kind, entry)
         if signer:
             new = _signed(before, new, signer)
@@ -128,29 +124,35 @@ def store(
             notes.write(note, entry.key.digest)
 
 
-def brought() -> dict[Place, list[str]]:
+def find_signed() -> dict[Place, list[str]]:
     """Return the ids of the keys under which entries of the cache came, by their places; raises a store's errors."""
     came: dict[Place, list[str]] = {}
-    for kind in _KINDS:
-        target = _target(kind)
-        for store in target.stores if isinstance(target, Layer) else [target]:
+    for kind in settings.LAYERS:
+        stores: list[Any] = layers.layer(kind).stores
+        for store in stores:
             # A site directory is the cache of somebody else.
-            for address in store.scan() if store.writable else ():
-                if ids := signers(held(store, address)):
+            for address, head in store.heads(_HEAD) if store.writable else ():
+                # Only an entry whose header may name a key is read whole.
+                if _may_be_signed(head) and (ids := signers(read_entry(store, address))):
                     came[kind, address] = ids
     return came
 
 
+def _may_be_signed(head: Head | Exception) -> bool:
+    """Return True if the header of an entry names a key, or is longer than what was read of it."""
+    with suppress(DamagedEntry):
+        return not isinstance(head, Exception) and (
+            b'"signers"' in head[1] or header_end(head[1]) > _HEAD
+        )
+    return False
+
+
 def remove(signer: str) -> int:
     """Remove the entries that came under a key, and return their number; raises a store's errors."""
-    gone = [place for place, ids in brought().items() if signer in ids]
+    gone = [place for place, ids in find_signed().items() if signer in ids]
     for kind, address in gone:
-        _target(kind).delete(address)
-    return sum(held(_target(kind), address) is None for kind, address in gone)
-
-
-def _target(kind: str) -> Layer | Store:
-    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
+        layers.layer(kind).delete(address)
+    return sum(read_entry(layers.layer(kind), address) is None for kind, address in gone)
 
 
 def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
@@ -174,11 +176,11 @@ def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
 
 def improvements(before: Contents, entries: Contents) -> Contents:
     """Return the entries that take the place of earlier ones, or that have none there."""
-    better = {place: improved(before.get(place), entry) for place, entry in entries.items()}
+    better = {place: improve(before.get(place), entry) for place, entry in entries.items()}
     return {place: entry for place, entry in better.items() if entry is not None}
 
 
-def improved(before: Entry | None, entry: Entry) -> Entry | None:
+def improve(before: Entry | None, entry: Entry) -> Entry | None:
     """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
     if before is None:
         return entry
@@ -223,7 +225,7 @@ def _completeness(entry: Entry) -> set[str]:
     return {*texts, "complete"} if entry.metadata.get("complete") else texts
 
 
-def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
+def read_entry(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
     """Return the entry of a store, or None; `info` notes an unreadable one."""
     try:
         if isinstance(store, Layer):
@@ -237,7 +239,7 @@ def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> E
         return None
 
 
-def _stays(entry: Entry) -> str:
+def _reason_to_stay(entry: Entry) -> str:
     """Return why a program stays at home; empty if it may travel."""
     parts = dict(entry.key.parts)
     options = f"{parts.get('options')} {parts.get('variable POCL_EXTRA_BUILD_FLAGS')}"

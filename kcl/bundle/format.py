@@ -20,7 +20,7 @@ import hashlib
 import io
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.errors import CacheFault, DamagedEntry
 
@@ -34,15 +34,10 @@ _SIZES = struct.Struct("<BHI")
 _START = _HEAD.size + hashlib.sha256().digest_size
 
 
-class BundleRecord(NamedTuple):
-    """One entry of a bundle: the name of its layer, its address there, and its bytes."""
-
-    kind: str
-    address: str
-    blob: bytes
+Record = tuple[str, str, bytes]  # kind, address and bytes of an entry
 
 
-def write(records: Sequence[BundleRecord]) -> bytes:
+def write(records: Sequence[Record]) -> bytes:
     """Return the bundle of records in their order; raises CacheFault above the limits, or without the module lzma."""
     length = sum(_SIZES.size + sum(map(len, record)) for record in records)
     if len(records) > COUNT_LIMIT or length > LENGTH_LIMIT:
@@ -53,14 +48,14 @@ def write(records: Sequence[BundleRecord]) -> bytes:
     lzma, stream = _lzma(), io.BytesIO()
     # This preset has a window of 1 MiB.
     with lzma.LZMAFile(stream, "w", check=lzma.CHECK_NONE, preset=1) as packer:
-        for record in records:
-            name = f"{record.kind}{record.address}"
-            packer.write(b"".join((_SIZES.pack(*map(len, record)), name.encode(), record.blob)))
+        for kind, address, blob in records:
+            sizes = _SIZES.pack(len(kind), len(address), len(blob))
+            packer.write(b"".join((sizes, kind.encode(), address.encode(), blob)))
     head = _HEAD.pack(MAGIC, FORMAT, len(records), length)
     return b"".join((head, hashlib.sha256(head + stream.getvalue()).digest(), stream.getvalue()))
 
 
-def read(data: bytes) -> Iterator[BundleRecord]:
+def read(data: bytes) -> Iterator[Record]:
     """Yield the records of a bundle; raises DamagedEntry where it does not fit, CacheFault for a later format."""
     if data[: len(MAGIC)] != MAGIC or len(data) < _START:
         raise DamagedEntry(
@@ -84,20 +79,20 @@ def read(data: bytes) -> Iterator[BundleRecord]:
     try:
         with lzma.LZMAFile(io.BytesIO(stream)) as plain:
             for _ in range(count):
-                sizes = _SIZES.unpack(_taken(plain, _SIZES.size))
+                sizes = _SIZES.unpack(_take(plain, _SIZES.size))
                 length -= _SIZES.size + sum(sizes)
                 # The claim is compared before anything is decompressed, so a false size takes no memory.
                 if length < 0 or sizes[-1] > ENTRY_LIMIT:
                     raise DamagedEntry(f"an entry claims {sizes[-1]} bytes, more than there can be")
-                kind, address, blob = (_taken(plain, size) for size in sizes)
-                yield BundleRecord(kind.decode("latin-1"), address.decode("latin-1"), blob)
+                kind, address, blob = (_take(plain, size) for size in sizes)
+                yield kind.decode("latin-1"), address.decode("latin-1"), blob
             if plain.read(1):
                 raise DamagedEntry("the bundle goes on behind its last record")
     except (lzma.LZMAError, EOFError, MemoryError) as error:
         raise DamagedEntry(f"the bundle cannot be decompressed: {error}") from error
 
 
-def _taken(plain: Any, size: int) -> bytes:
+def _take(plain: Any, size: int) -> bytes:
     piece: bytes = plain.read(size)
     if len(piece) < size:
         raise EOFError("it ends inside a record")

@@ -44,7 +44,7 @@ class Rebuilt(NamedTuple):
     @property
     def is_there(self) -> bool:
         """Whether the cache has its entry now."""
-        return bool(self.address) and contents.held(layers.binary(), self.address) is not None
+        return bool(self.address) and contents.read_entry(layers.binary(), self.address) is not None
 
 
 def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[Rebuilt]:
@@ -67,7 +67,7 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
         if to:
             new = {place: entry for place, entry in entries.items() if place[0] != settings.BINARY}
             for address in dict.fromkeys([rebuilt.address for rebuilt in done]):
-                entry = contents.held(layers.binary(), address) if address else None
+                entry = contents.read_entry(layers.binary(), address) if address else None
                 if entry is not None:
                     contents.add(new, settings.BINARY, address, entry, info)
             bundle.write(to, new, CacheInfo())

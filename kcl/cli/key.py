@@ -52,7 +52,7 @@ def trust_key(line: str) -> None:
 @key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
-    brought = Counter(chain.from_iterable(contents.brought().values()))
+    brought = Counter(chain.from_iterable(contents.find_signed().values()))
     gone = {
         public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
     }
@@ -88,7 +88,7 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    brought = sum(gone.id in signers for signers in contents.brought().values())
+    brought = sum(gone.id in signers for signers in contents.find_signed().values())
     words = counted(brought, "entry", "entries")
     # Without a terminal nobody can be asked.
     if brought and purge is None and not sys.stdin.isatty():

@@ -74,7 +74,7 @@ def purge(
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
     """Remove what came under a key."""
-    number = sum(signer in signers for signers in contents.brought().values())
+    number = sum(signer in signers for signers in contents.find_signed().values())
     if not number:
         output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
     words = counted(number, "entry", "entries")

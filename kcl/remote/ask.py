@@ -48,7 +48,7 @@ def before_a_miss(strict: bool) -> bool:
             # Its holder may take the lock again. Such a call asks nothing.
             state.answered = False
             try:
-                came = _came(strict)
+                came = _pull(strict)
             finally:
                 state.answered = True
     return came
@@ -63,7 +63,7 @@ def by_hand(work: str, name: str, **more: Any) -> Outcome:
     return child.run(work, name, stores.chosen(), wait, **more) or _no_answer(wait)
 
 
-def _came(strict: bool) -> bool:
+def _pull(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
     address = settings.read().remote
     try:
@@ -91,7 +91,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     lock = used.lock(driver.digest(name))
     try:
         while True:
-            is_mine, left = _is_locked(lock), started + seconds - time.monotonic()
+            is_mine, left = _try_lock(lock), started + seconds - time.monotonic()
             # Another process may have pulled while this one waited for the lock.
             noted = notes.recent(note, strict)
             if noted is not None or (not is_mine and left < 0):
@@ -114,7 +114,7 @@ def _no_answer(seconds: float) -> Outcome:
     return Outcome(f"no answer in {seconds:.1f} s", seconds=seconds)
 
 
-def _is_locked(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     """Try to lock a file; return False if another process has it."""
     try:
         process.lock(lock)

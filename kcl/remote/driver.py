@@ -43,7 +43,7 @@ def pack_name(project: str, key: PublicKey) -> str:
     return f"{digest(project)}/{key.id}"
 
 
-def believed(address: str) -> list[PublicKey]:
+def trusted_keys(address: str) -> list[PublicKey]:
     """Return the keys whose packs are loaded, and UNSIGNED where no signature is needed.
 
     Raises RemoteFault if no pack of this remote is believed, and as `seal.trusted`.
@@ -63,7 +63,7 @@ def is_unsigned(address: str) -> bool:
 def terms(address: str) -> str:
     """Return a digest of what decides which packs are believed."""
     try:
-        keys = str(believed(address))
+        keys = str(trusted_keys(address))
     except (OSError, CacheFault) as error:
         # The child says so.
         keys = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from kcl.base import events, settings
-from kcl.cache import layers, run_memo
+from kcl.cache import layers
 from kcl.remote import project, used
 
 # For so long `remote_write = "exit"` waits.
@@ -15,7 +15,7 @@ _SECONDS = 60.0
 def at_exit() -> None:
     """Note what this run used, and push it if the settings say so. Raises nothing."""
     try:
-        if _left():
+        if _leave():
             _push()
     except Exception as error:
         events.logger().info("what this run used is not pushed: %r", error)
@@ -24,12 +24,12 @@ def at_exit() -> None:
 def in_worker() -> None:
     """Note what this process used so far. Raises nothing."""
     with suppress(Exception):
-        _left()
+        _leave()
 
 
-def _left() -> bool:
+def _leave() -> bool:
     """Leave what this run used for the next push; return False for nothing, and without a remote."""
-    places = run_memo.places_used()
+    places = layers.places_used()
     if not settings.read().remote or not places:
         return False
     used.leave(project.name(), places)

@@ -26,7 +26,7 @@ from kcl.remote.stores import PackStore, RemoteFault
 _SECONDS = 25.0
 _TOGETHER = 64 << 20  # bytes of packs that one process loads
 _DAY = 86400.0
-_KEYS = 8  # whose packs are asked for
+_AT_ONCE = 8  # packs that are asked for
 # Seconds before the second try, and before a later one at most.
 _PAUSE, _LONGEST = 0.05, 5.0
 
@@ -39,7 +39,7 @@ def pull(project: str, address: str, load: bool = True) -> Outcome:
     brought, size = set[str](), 0
     faults, remarks = list[str](), list[str]()
     store = stores.store_of(address, _SECONDS)
-    keys = driver.believed(address)
+    keys = driver.trusted_keys(address)
     # There may be several keys, or none that can be read.
     with suppress(RemoteFault):
         own = seal.signing()
@@ -79,7 +79,7 @@ def push(
         entries = (
             dict(contents.unpack(bundle.content(file), CacheInfo()))
             if file
-            else contents.collected(stack.enter_context(used.taken(project)), CacheInfo())
+            else contents.collect(stack.enter_context(used.take(project)), CacheInfo())
         )
         if not entries:
             return Outcome(remark="no run has used an entry here since the last push")
@@ -106,24 +106,24 @@ def listed() -> list[ListedPack]:
     """Return the packs of the remote by project and key; raises RemoteFault."""
     keys = {key.id: key.name for key in (*seal.trusted(), *seal.forgotten())}
     packs = []
-    with _asked() as store:
+    with _open_store() as store:
         for name, size, start in store.listed():
             # The name comes from the server, and is printed.
             signer = "".join(filter(str.isprintable, name.partition("/")[2]))
-            moment, project = seal.said(start)
+            moment, project = seal.read_head(start)
             packs.append(ListedPack(name, project, keys.get(signer, signer), size, moment))
     return sorted(packs, key=lambda pack: pack[1:3])
 
 
 def drop(names: Iterable[str]) -> None:
     """Remove packs from the remote; raises RemoteFault."""
-    with _asked() as store:
+    with _open_store() as store:
         for name in names:
             store.delete(name)
 
 
 @contextmanager
-def _asked() -> Iterator[PackStore]:
+def _open_store() -> Iterator[PackStore]:
     """Give the store of the remote; its errors are RemoteFaults with words."""
     address = stores.chosen()
     try:
@@ -210,14 +210,12 @@ def _bundles(
     faults: list[str],
     remarks: list[str],
 ) -> Iterator[tuple[PublicKey, bytes]]:
-    """Yield the bundles in the packs of a project that are there, with their keys; all are asked for at once."""
-    names = [driver.pack_name(project, key) for key in keys[:_KEYS]]
+    """Yield the bundles in the packs of a project that are there, with their keys."""
+    names = [driver.pack_name(project, key) for key in keys]
     room = _TOGETHER
-    if len(keys) > _KEYS:
-        remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
-    with ThreadPoolExecutor(_KEYS) as threads:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
         answers = [threads.submit(store.get, name) for name in names]
-    for key, name, answer in zip(keys, names, answers, strict=False):
+    for key, name, answer in zip(keys, names, answers, strict=True):
         try:
             blob = answer.result()
             if blob is None:
@@ -246,7 +244,7 @@ def _others(store: PackStore, project: str, address: str, own: PublicKey) -> Con
     entries: Contents = {}
     # Without a trusted key there is nothing to read.
     with suppress(RemoteFault):
-        keys = [key for key in driver.believed(address) if key.id != own.id]
+        keys = [key for key in driver.trusted_keys(address) if key.id != own.id]
         for _key, data in _bundles(store, project, address, keys, [], []):
             with suppress(CacheFault):
                 entries.update(contents.unpack(data, CacheInfo()))

@@ -73,12 +73,12 @@ def trusted() -> list[PublicKey]:
 
     Raises RemoteFault for a line that is no key, OSError and CacheFault if others can write the keys.
     """
-    return [*map(key_of, settings.read().trusted_keys), *_kept(TRUSTED)]
+    return [*map(key_of, settings.read().trusted_keys), *_read_keys(TRUSTED)]
 
 
 def forgotten() -> list[PublicKey]:
     """Return the keys that are trusted no longer, by name. Raises as `trusted`."""
-    return _kept(FORGOTTEN)
+    return _read_keys(FORGOTTEN)
 
 
 def forget(name: str) -> None:
@@ -135,7 +135,7 @@ def seal(name: str, private: Any, bundle: bytes, project: str = "") -> bytes:
     """Return a bundle, signed with the secret half of a key, or unsigned with None."""
     head = f"{int(time.time())} {' '.join(project.split())}\n"
     rest = head.encode("utf-8", "replace") + bundle
-    signature = bytes(64) if private is None else private.sign(_signed(name, rest))
+    signature = bytes(64) if private is None else private.sign(_signed_bytes(name, rest))
     return _START.pack(_MAGIC, signature) + rest
 
 
@@ -149,17 +149,17 @@ def unseal(name: str, blob: bytes, key: PublicKey) -> tuple[float, bytes]:
     if key != UNSIGNED:
         try:
             _ed25519().Ed25519PublicKey.from_public_bytes(key.public).verify(
-                signature, _signed(name, rest)
+                signature, _signed_bytes(name, rest)
             )
         except client("cryptography.exceptions").InvalidSignature:
             raise DamagedEntry(
                 f"it is not signed by {key.name}, or was signed for another name"
             ) from None
     # The content of a pack is read only after its signature is verified.
-    return said(blob)[0], rest.partition(b"\n")[2]
+    return read_head(blob)[0], rest.partition(b"\n")[2]
 
 
-def said(start: bytes) -> tuple[float, str]:
+def read_head(start: bytes) -> tuple[float, str]:
     """Return when a pack was signed, and its project, as the start of its bytes says: no signature is checked."""
     head = start[_START.size : HEAD].partition(b"\n")[0]
     second, _, project = head.decode("utf-8", "replace").partition(" ")
@@ -167,7 +167,7 @@ def said(start: bytes) -> tuple[float, str]:
     return float(second) if is_second else 0.0, "".join(filter(str.isprintable, project))
 
 
-def _signed(name: str, rest: bytes) -> bytes:
+def _signed_bytes(name: str, rest: bytes) -> bytes:
     return b"\n".join((_MAGIC, name.encode(), hashlib.sha256(rest).digest()))
 
 
@@ -186,7 +186,7 @@ def _folder(name: str) -> str:
     return os.path.join(os.path.dirname(settings.settings_file()), name)
 
 
-def _kept(folder: str) -> list[PublicKey]:
+def _read_keys(folder: str) -> list[PublicKey]:
     return [key_of(_read(path_of(name, folder))) for name in _names(folder)]
 
 

@@ -21,7 +21,7 @@ from kcl.base.settings import trust
 from kcl.cache import notes
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
-from kcl.remote.used import locked
+from kcl.remote.used import hold_lock
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
@@ -125,7 +125,7 @@ class RedisStore(PackStore):
     def get(self, name: str) -> bytes | None:
         # The server sends no more than this, and nothing for no value.
         blob: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
-        return bounded(blob) or None
+        return check_size(blob) or None
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         # The server refuses the put if the key has changed since it was watched.
@@ -135,7 +135,7 @@ class RedisStore(PackStore):
         except client("redis.exceptions").ResponseError:
             self.remark = f"this user may not WATCH, so {_BLIND}: add +watch +multi +exec"
             return self.get(name), None
-        return bounded(watch.getrange(_PREFIX + name, 0, LIMIT)) or None, watch
+        return check_size(watch.getrange(_PREFIX + name, 0, LIMIT)) or None, watch
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         if mark is None:
@@ -186,7 +186,7 @@ class ObjectStore(PackStore):
                 break
         mark = {name: answer.meta[name] for name in ("e_tag", "version") if answer.meta[name]}
         self.remark = "" if mark else f"this server names no version: {_BLIND}"
-        return bounded(blob), mark
+        return check_size(blob), mark
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         age = notes.age(self._note)
@@ -238,7 +238,7 @@ class FileStore(PackStore):
             with trust.reading(os.path.join(self._root, name)) as stream:
                 status = os.fstat(stream.fileno())
                 mark = status.st_ino, status.st_mtime_ns, status.st_size
-                return bounded(stream.read(LIMIT + 1)), mark
+                return check_size(stream.read(LIMIT + 1)), mark
         except FileNotFoundError:
             return None, ()
 
@@ -247,7 +247,7 @@ class FileStore(PackStore):
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
         # NFS locks a file that can be written.
-        with locked(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
+        with hold_lock(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
             if mark is not None and mark != self.look(name)[1]:
                 return False
             publish(path, blob, 0o644)  # less the umask
@@ -288,7 +288,7 @@ class WebStore(PackStore):
         try:
             with self._ask(name) as answer:
                 # One byte more than the limit tells that there is more.
-                blob = bounded(answer.read(LIMIT + 1))
+                blob = check_size(answer.read(LIMIT + 1))
                 # `length` is what is left of the announced bytes.
                 if answer.length:
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
@@ -331,7 +331,7 @@ def client(module: str) -> Any:
         raise RemoteFault(words) from error
 
 
-def bounded(blob: bytes | bytearray) -> bytes:
+def check_size(blob: bytes | bytearray) -> bytes:
     """Return the bytes of a pack; raises RemoteFault above the limit."""
     if len(blob) > LIMIT:
         raise RemoteFault(f"the pack is above the limit of {LIMIT} bytes")

@@ -50,13 +50,13 @@ def waits(project: str) -> bool:
 
 
 @contextmanager
-def taken(project: str) -> Iterator[list[Place]]:
+def take(project: str) -> Iterator[list[Place]]:
     """Take up what the runs of a project used, the least recently used first, as the only process that pushes it.
 
     What an error ends stays for the next push.
     """
     lists = _lists(project)
-    with locked(lock(os.path.basename(lists.location))):
+    with hold_lock(lock(os.path.basename(lists.location))):
         names = [*lists.scan()]
         yield _read(lists, names)
         # A push that failed does not come here.
@@ -72,7 +72,7 @@ def lock(name: str) -> int:
 
 
 @contextmanager
-def locked(file: int) -> Iterator[None]:
+def hold_lock(file: int) -> Iterator[None]:
     """Wait until this process alone has locked an open file, and close it in the end.
 
     A file system without locks lets everybody in.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcl import handle
 from kcl.choices.tuning import table as tables
-from kcl.choices.tuning.space import said
+from kcl.choices.tuning.space import describe
 from kcl.choices.tuning.table import RankedChoice
 from kcl.code import dtype_text
 from kcl.generate.stage import CallValues, dtypes_of
@@ -16,7 +16,7 @@ def measured(kernel, queue, row, arguments):
     chooser, build = handle.chooser_of(kernel), bindings_of(queue).build
     sizes = dict(zip(chooser.sizes.texts, row.sizes, strict=True))
     served, best = row.best or (RankedChoice(row.choice, row.ratio, row.noise, ()),), []
-    if said(row.choice) == said(chooser.default_at(sizes)):
+    if describe(row.choice) == describe(chooser.default_at(sizes)):
         served = ()
     for one in served:
         codes = one.codes
@@ -28,7 +28,7 @@ def measured(kernel, queue, row, arguments):
             except Exception:
                 codes = ("-",)  # it fails before it can be compared
         best.append(one._replace(codes=codes))
-    asked = chooser.asked_at(sizes, chooser.default_at(sizes))
+    asked = chooser.digest_default(sizes, chooser.default_at(sizes))
     return row._replace(
         best=tuple(best),
         variant=chooser.variant,

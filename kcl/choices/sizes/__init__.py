@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
     most: int = 1
     arguments: tuple[str, ...] = ()
 
-    def asked_by(self, function: Any) -> Sizes:
+    def of_recipe(self, function: Any) -> Sizes:
         """Return the sizes that are parameters of a recipe; the others serve a space only."""
         parameters = inspect.signature(function).parameters
         return self._replace(
@@ -68,8 +68,8 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
     """Declare the sizes of a recipe, as `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", fixed=64))`.
 
     Each text is an expression over the arguments of a call. `fixed` of a size is its value, if that is at most `fixed`;
-    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it,
-    in this run and in earlier ones. Raises TypeError for a text that is no such expression.
+    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it
+    in this run. Raises TypeError for a text that is no such expression.
 
     >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=64))
     ... def negated(n):
@@ -88,7 +88,7 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
         raise TypeError(
             f'kcl.sizes(most={most}) belongs to fixed="auto": write fixed=64 for a largest value'
         )
-    return _checked(Sizes(texts, fixed, most))
+    return _check(Sizes(texts, fixed, most))
 
 
 def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
@@ -106,10 +106,10 @@ def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> S
             raise TypeError(
                 f"@kcl.kernel(sizes=...) names {name!r}, which is no parameter of the recipe"
             )
-    return _checked(declaration)
+    return _check(declaration)
 
 
-def _checked(declaration: Sizes) -> Sizes:
+def _check(declaration: Sizes) -> Sizes:
     arguments: set[str] = set()
     for name, text in declaration.texts.items():
         if not isinstance(text, str):

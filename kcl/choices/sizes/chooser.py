@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcl.choices.sizes import FUNCTIONS
-from kcl.choices.sizes.size import Size, answers, said, values_of
+from kcl.choices.sizes.size import Size, answers, describe, values_of
 from kcl.line import UNKNOWN, Line, of_call
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class _Variant(NamedTuple):
 
     def says(self, values: tuple[int, ...]) -> str:
         """Describe what the recipe was told of sizes."""
-        return "; ".join(map(said, self.asked.values(), values))
+        return "; ".join(map(describe, self.asked.values(), values))
 
 
 class BySizes:
@@ -128,15 +128,14 @@ class BySizes:
     space = None
     has_variants = True
 
-    def __init__(self, call: RecipeCall, sizes: Sizes, accepted: Sizes | None = None) -> None:
+    def __init__(self, call: RecipeCall, sizes: Sizes) -> None:
         self.name = call.name
         self.function = call.function
         self.parameters = call.arguments
-        # A call may name sizes that serve a space only, too.
-        self._accepted = accepted or sizes
         self._call = call
-        self._declared = sizes
-        self._of_call = CallSizes(call.name, sizes.texts)
+        self._sizes = sizes
+        # A call may name sizes that serve a space only. The recipe does not ask for these.
+        self._of_call = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], _Variant] = {}
@@ -200,11 +199,11 @@ class BySizes:
         with self._lock:
             variant = next((variant for variant in self._variants if variant.holds(whole)), None)
             if variant is None:
-                rule, names = self._declared.fixed, self._of_call.names
+                rule, names = self._sizes.fixed, self._of_call.names
                 if rule == "auto":
-                    rule = values_of(self._call.function, names, self._declared.most)
+                    rule = values_of(self._call.function, names, self._sizes.most)
                 by_name = dict(zip(names, map(partial(Size, rule=rule), names, whole), strict=True))
-                line = of_call(self._call._replace(sizes=by_name), self._accepted)
+                line = of_call(self._call._replace(sizes=by_name), self._sizes)
                 variant = _Variant(line, by_name, whole)
                 self._variants.append(variant)
             if len(self._chosen) >= _CHOICES:

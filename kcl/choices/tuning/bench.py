@@ -18,7 +18,7 @@ import numpy as np
 
 from kcl.base import settings
 from kcl.choices.tuning.candidates import Trial
-from kcl.choices.tuning.child import OTHER_SHAPE, Question, tolerated
+from kcl.choices.tuning.child import OTHER_SHAPE, Question, tolerance_of
 from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
 from kcl.choices.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
 from kcl.choices.tuning.results import BY, Arrays, difference
@@ -118,6 +118,8 @@ class Bench:
         self._scales: Arrays = {}
         self._took = 0.0  # seconds of a racer in a round
         self._lock = threading.Lock()
+        # This is called after each step.
+        self.report: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Bench:
         """Let the first child launch the default."""
@@ -152,6 +154,7 @@ class Bench:
         """Have code built, launched once and compared, until a moment, while the next code is generated."""
         for work in [self._pool.submit(self._check, trial, end) for trial in trials]:
             work.result()
+            self.report()
 
     def race(
         self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False
@@ -195,6 +198,7 @@ class Bench:
                 racer: min(taken.processor for taken in earlier[racer]) for racer in running
             }
             running -= losers(rounds, running, processor)
+            self.report()
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _clean(self, racer: Child | None) -> Child | None:
@@ -251,7 +255,7 @@ class Bench:
                 trial.limit = limit
             else:
                 is_decided = True
-                verdict = self._judged(verdict, outputs)
+                verdict = self._judge(verdict, outputs)
             if is_decided and not self._is_over:
                 trial.verdict = verdict
                 self._homes[trial] = child
@@ -297,7 +301,7 @@ class Bench:
             verdict: Verdict
             verdict, seconds, outputs = child.ask(self._within(usual), verb, form, code)
             if outputs:
-                verdict = self._compared(form, outputs)
+                verdict = self._compare_default(form, outputs)
         except ChildFault as fault:
             verdict = fault.verdict
         is_good = verdict.outcome == "ok"
@@ -317,7 +321,7 @@ class Bench:
             self.default.ragged = any(map(is_cut, self.default.codes))
         return is_good
 
-    def _compared(self, form: str, outputs: list[Arrays]) -> Verdict:
+    def _compare_default(self, form: str, outputs: list[Arrays]) -> Verdict:
         """Keep what `compare` returns for the default: for two launches, or for one without signs."""
         first, *others = map(self._numbers, outputs)
         self._scales[form] = first
@@ -327,7 +331,7 @@ class Bench:
         words = self._difference(form, others[0])
         return Verdict("wrong result", words) if words else Verdict("ok")
 
-    def _judged(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
+    def _judge(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
         """Return the verdict of a child, or that of `compare`; the first other shape has its cure."""
         if verdict.outcome == OTHER_SHAPE and not self._has_cure:
             self._has_cure, name = True, verdict.detail.partition(" ")[0]
@@ -371,7 +375,7 @@ class Bench:
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
             wanted = self._question.tolerance
             every = [
-                tolerated(wanted, name, output if output.kind in "fc" else dtype)
+                tolerance_of(wanted, name, output if output.kind in "fc" else dtype)
                 for name, output in self._dtypes.items()
             ]
             relative, absolute = map(max, zip(*every, strict=True))

@@ -7,10 +7,8 @@ process left is swept by a later tuning.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import glob
-import inspect
 import io
 import os
 import re
@@ -31,12 +29,10 @@ import pyopencl.array as cl_array
 
 from kcl import drivers
 from kcl.base import process, settings
-from kcl.cache.key import Key, Part
 from kcl.choices.tuning import inputs
 from kcl.choices.tuning.child import ArrayFile, CallForm, Question, Tolerance
 from kcl.choices.tuning.race import Standing
-from kcl.choices.tuning.results import Arrays
-from kcl.choices.tuning.space import Choice, Skip, said
+from kcl.choices.tuning.space import Choice, Skip, describe
 from kcl.choices.tuning.table import code_digest
 from kcl.code import Code, dtype_text
 from kcl.drivers.child import MEMORY, OPEN, Answerer, ChildFault, Verdict, answer, limit
@@ -53,7 +49,8 @@ _SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
 # A younger folder may have no lock yet.
 _YOUNG_SECONDS = 60.0
-UNMADE = ("crashes", "hangs", _TOO_MUCH)  # what may become of a process that generates
+# What ended a child, of which the next question goes to a new one. Another moment may not have it.
+DEATHS = ("crashes", "hangs", _TOO_MUCH)
 _MOST_BYTES = 1 << 30  # of arrays in files
 # Values of arguments beside arrays.
 _PLAIN = (int, float, complex, str, tuple, np.generic, type(None))
@@ -110,16 +107,16 @@ def folder() -> Iterator[str]:
         with suppress(OSError):
             status = os.lstat(path)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _YOUNG_SECONDS:
-                with _locked(path):
+                with _hold_lock(path):
                     shutil.rmtree(path, ignore_errors=True)
     # `tempfile` makes the folder with mode 0700.
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
-        with _locked(made):
+        with _hold_lock(made):
             yield made
 
 
 @contextlib.contextmanager
-def _locked(place: str) -> Iterator[None]:
+def _hold_lock(place: str) -> Iterator[None]:
     """Hold the lock of a folder; raises `OSError` if another process holds it."""
     # A link in the place of the folder is not followed.
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -128,15 +125,6 @@ def _locked(place: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-class _Call(NamedTuple):
-    """A call: its arrays on the host, its other values, its sizes, and the dtypes of what is drawn in its place."""
-
-    arrays: Arrays
-    values: dict[str, Any]
-    sizes: dict[str, int]
-    drawn: dict[str, str]
 
 
 class Generator(Answerer):
@@ -192,7 +180,7 @@ class CandidateFiles:
         self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
-        whole = self._call(_Call({}, {}, {}, {}), arguments)
+        whole = self._call(CallForm({}, {}, {}, {}), arguments)
         cases = enumerate(chooser.space.comparison.cases)
         self._wholes = {
             "": whole,
@@ -235,7 +223,7 @@ class CandidateFiles:
                 order: Any = "F" if np.isfortran(array) else "C"
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
-            forms[form] = CallForm(files, call.values, call.drawn)
+            forms[form] = call._replace(arrays=files)
         compared = self.chooser.space.comparison
         tolerance = compared.tolerance if tolerance is None else tolerance
         return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
@@ -259,13 +247,11 @@ class CandidateFiles:
         """
         trial, began = Trial(known), time.monotonic()
         if not known.outcome:
-            if self._trials and said(choice) == said(self.default.choice):
+            if self._trials and describe(choice) == describe(self.default.choice):
                 return self.default
-            trial = self._asked(choice) if self._may_fork else self.made(choice)
+            trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
-            is_unmade = self._may_fork and self._trials and trial.verdict.outcome in UNMADE
-            trial.digests[""] = self.unmade if is_unmade else ""
             return TuningCandidate(choice, trial)
         build = bindings_of(self.queue).build
         with suppress(UnknownInput):
@@ -284,47 +270,37 @@ class CandidateFiles:
         """Return the sizes of a form of the call."""
         return self._calls[form].sizes
 
-    def _call(self, base: _Call, arguments: Mapping[str, Any]) -> _Call:
+    def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
         """Return a call with some arguments given, the others being those of another call."""
         values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
-            name: _host(self.queue, name, value)
+            name: _to_host(self.queue, name, value)
             for name, value in arguments.items()
             if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
-        return _Call(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
+        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
         return list(self._trials[0].codes if self._trials else self._calls)
 
-    @functools.cached_property
-    def unmade(self) -> str:
-        """The digest of what is known of a choice without code: the recipe's file and the code of the default."""
-        with suppress(OSError, TypeError):
-            # The whole file counts, and not the function alone.
-            text = "".join(inspect.findsource(self.chooser.function)[0])
-            content = repr([text, self.chooser.given, *sorted(self._trials[0].digests.items())])
-            return Key([Part("unmade", content)]).digest[:32]
-        return ""
-
-    def _asked(self, choice: Choice) -> Trial:
+    def _generate_in_child(self, choice: Choice) -> Trial:
         """Return what a child makes of a choice."""
         self._generator = self._generator or Generator(self)
         seconds = self.limit(_SLOW * self._took)
         try:
-            trial: Trial = self._generator.ask(seconds, "made", choice)
+            trial: Trial = self._generator.ask(seconds, "generate", choice)
         except ChildFault as fault:
             words = f"{fault.verdict.detail}, while generating"
             trial = Trial(fault.verdict._replace(detail=words))
         # The next question goes to a new child.
-        if trial.verdict.outcome in UNMADE:
+        if trial.verdict.outcome in DEATHS:
             self.close()
         trial.limit = seconds
         return trial
 
-    def made(self, choice: Choice) -> Trial:
+    def generate(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
         trial, whole = Trial(), {**self.chooser.given, **choice}
         calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
@@ -333,7 +309,7 @@ class CandidateFiles:
                 warnings.simplefilter("ignore")
                 for form, call in calls.items():
                     if not form or not self.chooser.space.refusal(whole, call.sizes):
-                        trial.codes[form] = self._generated(trial.needed, choice, call)
+                        trial.codes[form] = self._generate_code(trial.needed, choice, call)
         except Skip as error:
             return Trial(Verdict("skipped", str(error)))
         except MemoryError:
@@ -343,7 +319,7 @@ class CandidateFiles:
             return Trial(Verdict("raises", words[:200]))
         return trial
 
-    def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
+    def _generate_code(self, needed: dict[str, str], choice: Choice, call: CallForm) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""
         generate = self.chooser.line_at(choice, call.sizes).generate
         values = {**call.values, **call.arrays}
@@ -354,7 +330,7 @@ class CandidateFiles:
         return code
 
 
-def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:
+def _to_host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:
     """Return an array on the host; it is read only."""
     host = array.get(queue=queue) if isinstance(array, cl_array.Array) else array
     if not isinstance(host, np.ndarray) or host.dtype.hasobject or not host.flags.forc:
@@ -365,7 +341,7 @@ def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]
     return host
 
 
-def _cuts(chooser: ByTable, whole: _Call) -> Iterator[tuple[str, _Call]]:
+def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
     """Yield for each size the call in which it is less by one.
 
     An axis is cut if its extent is that of an axis in the text of the size, or the size itself; and so is a number.
@@ -388,4 +364,4 @@ def _cuts(chooser: ByTable, whole: _Call) -> Iterator[tuple[str, _Call]]:
         sizes = chooser.sizes_of({**values, **arrays})
         # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes, {})
+            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes, {})

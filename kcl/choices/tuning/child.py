@@ -58,10 +58,14 @@ class ArrayFile(NamedTuple):
 
 
 class CallForm(NamedTuple):
-    """A call on which candidates are compared. `drawn` has the dtypes of arguments that are drawn; see `inputs`."""
+    """A call on which candidates are compared: its arrays on the host, its other values, and its sizes.
 
-    arrays: dict[str, ArrayFile]
+    In a question the arrays are files. `drawn` has the dtypes of arguments that are drawn; see `inputs`.
+    """
+
+    arrays: dict[str, Any]
     values: dict[str, Any]
+    sizes: dict[str, int]
     drawn: dict[str, str]
 
 
@@ -78,9 +82,9 @@ class Question(NamedTuple):
     compared: tuple[str, ...] | None = None
 
 
-def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
+def tolerance_of(tolerance: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
-    wanted = given.get(name) if isinstance(given, Mapping) else given
+    wanted = tolerance.get(name) if isinstance(tolerance, Mapping) else tolerance
     if wanted is None:
         return float(np.sqrt(np.finfo(dtype).eps)), 0.0
     return (wanted[0], wanted[1]) if isinstance(wanted, tuple) else (wanted, 0.0)
@@ -107,7 +111,7 @@ class GuardedCall:
         if missing:
             buffers = {name: cl_array.to_device(rig.queue, array) for name, array in arrays.items()}
             _event, outputs = default(rig.queue, None, None, False, {**values, **buffers})
-            new = _named(outputs, missing, buffers)
+            new = _select_new(outputs, missing, buffers)
             likes = {**arrays, **{name: array.get() for name, array in new.items()}}
         self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
         for number, (name, like) in enumerate(likes.items()):
@@ -177,13 +181,12 @@ class GuardedCall:
 
     def results(self, read: Arrays) -> Arrays:
         """Return bytes that were read as arrays."""
-        ones = self.arrays.items()
         return {
-            name: np.ndarray(array.shape, array.dtype, read[name], strides=array.strides)
-            for name, array in ones
+            name: np.ndarray(shape, dtype, read[name], strides=strides)
+            for name, (shape, dtype, strides) in self._forms.items()
         }
 
-    def written(self) -> list[bytes]:
+    def find_written(self) -> list[bytes]:
         """Return which elements of each array the default changes."""
         starts, changes = self.results(self.starts), list[bytes]()
         for name, array in self.expected.items():
@@ -201,11 +204,13 @@ class GuardedCall:
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
             # An input that the default leaves as it was has to keep its bits.
             is_written = name in self.expected
-            return tolerated(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
+            return (
+                tolerance_of(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
+            )
 
         return difference(kept, right, tolerance, self.scales)
 
-    def broken(self, read: Arrays) -> list[str]:
+    def find_broken(self, read: Arrays) -> list[str]:
         """Return the names of the arrays behind which something was written."""
         return [
             name
@@ -233,23 +238,23 @@ class Rig:
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
         # The invokers take this function from pyopencl at each launch.
-        cl.enqueue_nd_range_kernel = self._noted
+        cl.enqueue_nd_range_kernel = self._enqueue_and_note
 
     def begin(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default at two places in memory; return what became of it, how long that took, and the outputs."""
         began = time.monotonic()
-        verdict, results = self._launched(code, form, is_default=True)
+        verdict, results = self._launch_and_compare(code, form, is_default=True)
         outputs = [self._calls[form].expected, results] if verdict.outcome == "ok" else []
-        return verdict, time.monotonic() - began, self._returned(outputs)
+        return verdict, time.monotonic() - began, self._select_outputs(outputs)
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
         call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
-        unsigned = inputs.magnitudes(starts, call.values, launcher.required)
+        unsigned = inputs.strip_signs(starts, call.values, launcher.required)
         weighed = GuardedCall(self, launcher, *unsigned, PATTERN)
         call.scales = weighed.expected
-        return Verdict("ok"), 0.0, self._returned([weighed.expected])
+        return Verdict("ok"), 0.0, self._select_outputs([weighed.expected])
 
     def check(self, codes: Mapping[str, Code]) -> tuple[Verdict, dict[str, Arrays]]:
         """Build a candidate, launch it once on each form, and compare."""
@@ -262,7 +267,7 @@ class Rig:
             if form not in self._calls:
                 # The default does not run on this form.
                 continue
-            verdict, results = self._launched(code, form)
+            verdict, results = self._launch_and_compare(code, form)
             if verdict.outcome != "ok":
                 return verdict._replace(detail=verdict.detail + inputs.place(form)), {}
             outputs[form] = {name: results[name] for name in self._own}
@@ -292,7 +297,7 @@ class Rig:
         """
         self.queue.finish()
         del self._events[:]
-        before, options = time.process_time(), (self._allocated if self._own else None, None, False)
+        before, options = time.process_time(), (self._allocate if self._own else None, None, False)
         _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *options, **arguments)
         self.queue.finish()
         processor = time.process_time() - before
@@ -308,15 +313,17 @@ class Rig:
             elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed
         )
 
-    def _launched(self, code: Code, form: str, is_default: bool = False) -> tuple[Verdict, Arrays]:
+    def _launch_and_compare(
+        self, code: Code, form: str, is_default: bool = False
+    ) -> tuple[Verdict, Arrays]:
         step = "does not build"
         try:
             launcher, step = self._launcher(code), "does not launch"
             if is_default:
-                self._calls[form] = self._begun(launcher, form)
+                self._calls[form] = self._begin_form(launcher, form)
             call = self._calls[form]
             call.launch(launcher, left=() if is_default else call.left)
-            new = {} if is_default else _named(self.outputs, call.left, call.arrays)
+            new = {} if is_default else _select_new(self.outputs, call.left, call.arrays)
             read = call.read()
             results = {**call.results(read), **{name: array.get() for name, array in new.items()}}
         except ChildFault as fault:
@@ -330,14 +337,16 @@ class Rig:
             )
             words = re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200]
             return Verdict(step, words), {}
-        broken = call.broken(read) + [name for name, array in new.items() if self._is_broken(array)]
+        broken = call.find_broken(read) + [
+            name for name, array in new.items() if self._is_broken(array)
+        ]
         if broken:
             return Verdict("writes past the end", f"of {', '.join(broken)}"), {}
         is_unknown = is_default and self.question.compared is not None
         words = "" if is_unknown else call.difference(results, self._own)
         return Verdict("wrong result", words) if words else Verdict("ok"), results
 
-    def _begun(self, launcher: Launcher, form: str) -> GuardedCall:
+    def _begin_form(self, launcher: Launcher, form: str) -> GuardedCall:
         """Return the call of a form, from now on at another place in memory.
 
         Integers are drawn twice: raises ValueError if the default then writes other elements, as integers are places.
@@ -345,28 +354,29 @@ class Rig:
         turns = (0, 1) if form == inputs.INTEGERS else (0,)
         pattern = _MARK if form == inputs.INTEGERS else PATTERN
         call, *others = [
-            GuardedCall(self, launcher, *self._given(form, turn), pattern) for turn in turns
+            GuardedCall(self, launcher, *self._load_arguments(form, turn), pattern)
+            for turn in turns
         ]
-        if any(other.written() != call.written() for other in others):
+        if any(other.find_written() != call.find_written() for other in others):
             raise ValueError("integers of the call are places of elements")
         call.renew()
         return call
 
-    def _given(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
+    def _load_arguments(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
         """Return arrays and values of a form of the call."""
-        files, values, drawn = self.question.forms[form]
+        files, values, _sizes, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]
-            return inputs.drawn(form, drawn, whole.results(whole.starts), values, turn)
+            return inputs.draw(form, drawn, whole.results(whole.starts), values, turn)
         arrays = {}
         for name, (path, shape, dtype, order) in files.items():
             whole_array = (
-                np.load(path, mmap_mode="r") if path else inputs.made_up(name, shape, dtype)
+                np.load(path, mmap_mode="r") if path else inputs.make_up(name, shape, dtype)
             )
             arrays[name] = np.array(whole_array[tuple(map(slice, shape))], order=order)
         return arrays, values
 
-    def _returned(self, results: list[Arrays]) -> list[Arrays]:
+    def _select_outputs(self, results: list[Arrays]) -> list[Arrays]:
         """Return the outputs that the parent compares; before it has said which, all."""
         compared = self.question.compared
         return [
@@ -375,7 +385,7 @@ class Rig:
             if compared is not None
         ]
 
-    def _allocated(self, size: int) -> cl.Buffer:
+    def _allocate(self, size: int) -> cl.Buffer:
         """Return memory for an output: a pattern, and a guard behind it."""
         buffer = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, size + GUARD)
         cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(PATTERN), 0, size + GUARD)
@@ -397,7 +407,7 @@ class Rig:
             )
         return self._launchers[code.digest]
 
-    def _noted(
+    def _enqueue_and_note(
         self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any
     ) -> cl.Event:
         """Enqueue, and note the event; raises ChildFault if the device has too little local memory."""
@@ -410,7 +420,7 @@ class Rig:
         return event
 
 
-def _named(outputs: Any, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
+def _select_new(outputs: Any, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outputs with these names, which a launch has allocated, in the order of the kernel."""
     if isinstance(outputs, dict):
         return {name: outputs[name] for name in names}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,7 +26,7 @@ from kcl.cache.lookup import Look, Product, Searching, Stage
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
-from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.space import Choice, Space, describe
 from kcl.choices.tuning.table import ChoiceTable, Decision, Row
 from kcl.code import Code, dtype_text
 from kcl.errors import KclError, RecipeError, UnknownInput
@@ -47,7 +46,7 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
-_LOOKED = 4096  # candidates that are asked for a first valid one
+_LOOKED = 4096  # choices that are asked for a first valid one
 # So many choices are generated in vain: after another loopy the code of all of them is another.
 _COMPARED = 3
 _NAMED = 200  # characters of a variant
@@ -81,26 +80,24 @@ def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[s
     """Return the chooser of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    own = sizes.asked_by(call.function)
     if free:
-        return ByTable(call, space, sizes, own, free)
-    return BySizes(call, own, sizes) if own.texts else of_call(call, sizes)
+        return ByTable(call, space, sizes, free)
+    return BySizes(call, sizes) if sizes.of_recipe(call.function).texts else of_call(call, sizes)
 
 
 class ByTable:
-    """The choices of a recipe with a space: `own` are the sizes that it asks itself, `free` the parameters to choose."""
+    """The choices of a recipe with a space: `free` are the parameters to choose."""
 
-    def __init__(
-        self, call: RecipeCall, space: Space, sizes: Sizes, own: Sizes, free: list[str]
-    ) -> None:
+    def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         arguments = call.arguments
         given = {name: value for name, value in arguments.items() if name not in free}
         self.name, self.function, self.parameters = call.name, call.function, given
         self.sizes, self.space = sizes, space
         self.defaults: Choice = {name: arguments[name] for name in free}
         self.given = {name: given[name] for name in space.lists if name in given}
-        self.has_variants = bool(own.texts)
-        self._own = own
+        # The sizes that the recipe asks itself. The others serve the table and predicates only.
+        self._own = sizes.of_recipe(call.function)
+        self.has_variants = bool(self._own.texts)
         self._call = call
         self._of_call = CallSizes(call.name, sizes.texts)
         self._exact = self._of_call.exact
@@ -137,8 +134,10 @@ class ByTable:
             # The launch may raise what is wrong with the call.
             return launch(self.line_at(self.defaults, sizes))
 
-        def launching(decision: Decision) -> T:
+        def launch_decided(decision: Decision) -> T:
             result = launch(decision.line)
+            if _is_off_in_block():
+                return result
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
             device = _device(queue)
@@ -146,47 +145,45 @@ class ByTable:
             self._latest = self._launches[place, device] = place, decision.line.sole, device
             return result
 
-        return self._guarded(self._decision(queue, arguments, sizes), launching, queue, arguments)
+        decision = self._find_decision(queue, arguments, sizes)
+        return self._use_or_default(decision, launch_decided, queue, arguments)
 
     def bind(
         self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
     ) -> Launch:
         """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
 
-        If the choice can be bound or launched no longer, or comes to sizes beyond a factor of two of its row, the
-        defaults are bound from then on.
+        If the choice can be bound or launched no longer, the defaults are bound from then on.
         """
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-        def bound(decision: Decision) -> tuple[Decision, Launch]:
+        def bind_decided(decision: Decision) -> tuple[Decision, Launch]:
             return decision, self._variants(decision.choice).bind(queue, arguments, bind)
 
-        now = self._guarded(self._decision(queue, arguments, sizes), bound, queue, arguments)
+        first = self._find_decision(queue, arguments, sizes)
+        bound = self._use_or_default(first, bind_decided, queue, arguments)
 
-        def launching(decision: Decision, values: dict[str, Any]) -> cl.Event:
-            nonlocal now
-            # The choice fails, and these are the defaults.
-            if decision is not now[0]:
-                now = bound(decision)
+        def launch_bound(decision: Decision, values: dict[str, Any]) -> cl.Event:
+            nonlocal bound
+            # The choice failed, and this decision is for the defaults.
+            if decision is not bound[0]:
+                bound = bind_decided(decision)
                 fitting.clear()
-            return now[1](**values)
+            return bound[1](**values)
 
         def launch(**values: Any) -> cl.Event:
-            nonlocal now
+            decision = bound[0]
             if (place := self._of_call.of(values)) not in fitting:
-                here, row = self._of_call.whole(place), now[0].row
-                if row and row.best and not tables.is_near(tuple(here.values()), row):
-                    # The row was measured too far from these sizes.
-                    now = bound(self.untuned(now[0].table, sizes))
-                why = self.refusal(now[0].choice, here) if here != sizes else ""
+                here = self._of_call.whole(place)
+                why = self.refusal(decision.choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
-                    words = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
+                    words = f"{describe(sizes)} with {describe(decision.choice)}, and not for {describe(here)}"
                     raise ValueError(
                         f"kernel {self.name!r} is bound for {words}, as {why}: bind again"
                     )
                 fitting.add(place)
-            return self._guarded(
-                now[0], lambda decision: launching(decision, values), queue, values
+            return self._use_or_default(
+                decision, lambda decision: launch_bound(decision, values), queue, values
             )
 
         return launch
@@ -197,7 +194,7 @@ class ByTable:
         """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
         pairs = zip(self._of_call.named(values), self._of_call.of(values), strict=True)
         sizes = self._of_call.whole(named or computed for named, computed in pairs)
-        decision = self._decision(holder, values, sizes, is_launch=False)
+        decision = self._find_decision(holder, values, sizes, is_launch=False)
 
         def why() -> list[str]:
             table, other = decision.table, ""
@@ -233,29 +230,23 @@ class ByTable:
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
 
-        Raises RecipeError if the whole space has no valid choice.
+        Raises RecipeError if no choice is valid.
         """
         if 0 in sizes.values() or not (refusal := self.refusal(self.defaults, sizes)):
             return self.defaults
         for choice in self.space.choices(self.given, sizes, _LOOKED):
             return choice
-        if math.prod(len(self.space.lists[name]) for name in self.defaults) <= _LOOKED:
-            raise RecipeError(
-                f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
-                f"{refusal}, and so for all others; give the space a choice for these sizes, or correct the where"
-            )
-        faults.warn_once(
-            f"no choice of {self.name} {sizes}",
-            f"kernel {self.name!r} has no valid choice for {said(sizes)} among its first {_LOOKED}, so the defaults "
-            f"{said(self.defaults)} run: look at the where of its space",
+        raise RecipeError(
+            f"kernel {self.name!r} has no valid choice for {describe(sizes)}: for its default {describe(self.defaults)} "
+            f"{refusal}, and so for the first {_LOOKED} others; give the space a choice for these sizes, or correct the "
+            "where"
         )
-        return self.defaults
 
-    def asked_at(self, sizes: Mapping[str, int], choice: Choice) -> str:
+    def digest_default(self, sizes: Mapping[str, int], choice: Choice) -> str:
         """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
         if choice is self.defaults and not self._own.texts:
             return ""
-        return tables.asked(self.line_at(choice, sizes).generate.key())
+        return tables.digest_questions(self.line_at(choice, sizes).generate.key())
 
     @functools.cached_property
     def variant(self) -> str:
@@ -269,7 +260,7 @@ class ByTable:
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice does not serve these sizes; empty if it does."""
-        if said(choice) != said(self.defaults) and not (
+        if describe(choice) != describe(self.defaults) and not (
             choice.keys() == self.defaults.keys() and self.space.has(choice)
         ):
             return "a value is not in the space"
@@ -284,10 +275,10 @@ class ByTable:
     def _variants(self, choice: Choice) -> BySizes:
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        place, made = said(choice), self._made
+        place, made = describe(choice), self._made
         if place not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
-            made.setdefault(place, BySizes(call, self._own, self.sizes))
+            made.setdefault(place, BySizes(call, self.sizes))
         return made[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
@@ -299,7 +290,7 @@ class ByTable:
         # place.
         device, opened = _device(holder), self._tables
         if device not in opened:
-            opened[device] = self._opened(holder, device)
+            opened[device] = self._open_table(holder, device)
         return opened[device]
 
     def forget(self) -> None:
@@ -307,7 +298,7 @@ class ByTable:
         self._latest = (None, "", None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
-    def _guarded(
+    def _use_or_default(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
     ) -> T:
         """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
@@ -320,22 +311,22 @@ class ByTable:
                 raise decision.error
             return use(decision)
         except Exception as error:
-            table, row, name = decision.table, decision.row, said(decision.choice)
+            table, row, name = decision.table, decision.row, describe(decision.choice)
             # `KCL_STRICT` asks for this error.
             is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
-            is_default = name == said(self.default_at(decision.sizes))
+            is_default = name == describe(self.default_at(decision.sizes))
             if is_asked or is_default or table is None or row is None:
                 raise
             began = _may_have_launched(decision.line, queue, arguments)
             # An error of the call itself, and not of the choice, is raised again here.
-            results = [] if began else [use(self.untuned(table, decision.sizes))]
+            results = [] if began else [use(self.decide_default(table, decision.sizes))]
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
             if not isinstance(error, _PASSING):
                 left = row._replace(
-                    best=tuple(ranked for ranked in row.best if said(ranked.choice) != name)
+                    best=tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
                 )
-                if name == said(row.choice):
+                if name == describe(row.choice):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
                 reason = reason.replace("does not run now", "no longer runs")
@@ -349,7 +340,7 @@ class ByTable:
                 raise
             return results[0]
 
-    def _decision(
+    def _find_decision(
         self,
         holder: Any,
         arguments: Mapping[str, Any],
@@ -368,16 +359,17 @@ class ByTable:
                 self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
             # This raises if no choice is valid.
-            untuned = self.untuned(None, sizes)
+            untuned = self.decide_default(None, sizes)
             case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
-            decision = self._decided(case)
-            # A decision with an error is made anew by the next call.
-            if decision.error is None:
+            decision = self._look_up(case)
+            # The next call decides anew after an error, and also in and after a block without the
+            # layer, so that a decision does not outlive the block.
+            if decision.error is None and not _is_off_in_block():
                 if len(self._decisions) >= _DECISIONS:
                     self._decisions.clear()
                 self._decisions[place] = decision
-                if is_launch:
-                    self._note(decision)
+            if decision.error is None and is_launch:
+                self._note(decision)
         return decision
 
     def _note(self, decision: Decision) -> None:
@@ -389,7 +381,7 @@ class ByTable:
             )
             faults.warn_once(f"tuned {self.name}", told)
 
-    def _decided(self, case: TuningCase) -> Decision:
+    def _look_up(self, case: TuningCase) -> Decision:
         """Return what the tuning layer decides; only that of a launch is counted."""
         if case.is_launch:
             decision: Decision = lookup.obtain(_STAGE, case, self.general().lead())
@@ -404,17 +396,22 @@ class ByTable:
         rows = table.near(tuple(sizes.values()), self.variant) if is_known else []
         why, lost, unlike = "", "", "" if table.rows else table.lost
         refusals = {
-            said(row.choice): f"{row.outcome}: {row.detail}" for row in rows if row.outcome != "ok"
+            describe(row.choice): f"{row.outcome}: {row.detail}"
+            for row in rows
+            if row.outcome != "ok"
         }
         untuned, digests = case.untuned._replace(table=table), dict[str, str]()
-        default, wanted = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
+        default, wanted = (
+            describe(untuned.choice),
+            self.digest_default(sizes, untuned.choice) if rows else "",
+        )
         for row in rows:
             if reason := _unlike(row, types, wanted):
-                unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
+                unlike = unlike or f"{tables.describe_row(row, sizes)}, {reason}"
                 continue
             is_same = row.variant == self.variant
             for choice, codes in row.served() if row.best or is_same else ():
-                name = said(choice)
+                name = describe(choice)
                 decision = untuned._replace(choice=choice, row=row, lost=lost)
                 if name == default and is_same and name not in refusals:
                     return decision
@@ -424,7 +421,7 @@ class ByTable:
                 if refusals[name]:
                     is_gone = not self.space.has(choice)
                     lost = lost or (f"{name} {refusals[name]}" if is_gone else "")
-                    why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
+                    why = why or f"{tables.describe_row(row, sizes, choice)}, {refusals[name]}"
                     continue
                 if name not in digests and len(digests) >= _COMPARED:
                     continue
@@ -444,15 +441,15 @@ class ByTable:
         if nearest is None:
             why = "nothing is measured"
         elif not rows:
-            why = f"no row is within a factor of two; the nearest is {tables.measured(nearest, sizes)}"
+            why = f"no row is within a factor of two; the nearest is {tables.describe_row(nearest, sizes)}"
         return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
-    def untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+    def decide_default(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         """Return the decision for the defaults; raises RecipeError if the whole space has no valid choice."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 
-    def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
+    def _open_table(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         # The launch raises the error again.
@@ -472,7 +469,7 @@ class ByTable:
         platform = {"name": device.platform.name, "version": device.platform.version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
-        fixed = Part("given", f"{self.variant} {said(self.given)}")
+        fixed = Part("given", f"{self.variant} {describe(self.given)}")
         about = {
             "kernel": self.name,
             "names": list(self.sizes.texts),
@@ -570,6 +567,10 @@ def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, 
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
     return several and line.known(queue, flat) is not None
+
+
+def _is_off_in_block() -> bool:
+    return tables.layer().off() == "kcl.disabled()"
 
 
 def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:

@@ -47,7 +47,7 @@ def drawn_forms(
         if kind in tuple("fc") and not isinstance(value, (str, tuple)):
             floats[argument.name] = text
         elif kind in tuple("iu") and isinstance(value, np.ndarray):
-            integers |= {argument.name: text} if _differing(value) <= 1 else {}
+            integers |= {argument.name: text} if _count_differing(value) <= 1 else {}
         elif kind in tuple("iu") and type(value) is not bool and argument.name not in sizes:
             # Any other number may be an index or a size.
             integers |= {argument.name: text} if value in {0, 1} - extents else {}
@@ -64,11 +64,11 @@ def constant(code: Code, arrays: Arrays) -> list[str]:
         if name in required
         and array.dtype.kind in "iu"
         and array.size > 1
-        and not _differing(array)
+        and not _count_differing(array)
     ]
 
 
-def drawn(
+def draw(
     form: str, names: Mapping[str, str], arrays: Arrays, values: Mapping[str, Any], turn: int = 0
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return arrays and values with drawn ones in place of those with these names."""
@@ -87,12 +87,12 @@ def drawn(
     return replaced, numbers
 
 
-def made_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def make_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """Return an array of drawn numbers in place of one that is too large for a file."""
     return np.asarray(_draw(NUMBERS, np.dtype(dtype), shape, 0, [*name.encode()]))
 
 
-def magnitudes(
+def strip_signs(
     arrays: Arrays, values: Mapping[str, Any], names: Collection[str]
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays with these names, and values, without signs: they say how large the terms of a result are.
@@ -121,7 +121,7 @@ def _draw(form: str, dtype: Any, shape: tuple[int, ...], most: int, seed: list[i
     return (numbers[0] + 1j * numbers[1] if parts == 2 else numbers[0]).astype(dtype)
 
 
-def _differing(array: np.ndarray[Any, Any]) -> int:
+def _count_differing(array: np.ndarray[Any, Any]) -> int:
     """Return how many elements differ from the usual one."""
     flat = array.reshape(-1)
     # The usual element is the middle one of the first three.

@@ -37,29 +37,31 @@ def difference(
     return ""
 
 
-def _difference(one: Array, other: Array, scale: Array | None, limits: Any) -> str:
-    for field in one.dtype.names or ():
+def _difference(computed: Array, expected: Array, scale: Array | None, limits: Any) -> str:
+    for field in computed.dtype.names or ():
         size = None if scale is None else scale[field]
-        if words := _difference(one[field], other[field], size, limits):
+        if words := _difference(computed[field], expected[field], size, limits):
             return f".{field}{words}"
-    if one.dtype.names:
+    if computed.dtype.names:
         return ""
-    near, places, count = _near(other, scale, limits), list[int](), 0
-    sizes = other if scale is None else scale
-    mine, theirs, sizes = (np.ascontiguousarray(array).reshape(-1) for array in (one, other, sizes))
+    near, places, count = _near(expected, scale, limits), list[int](), 0
+    arrays = computed, expected, expected if scale is None else scale
+    mine, right, sizes = (np.ascontiguousarray(array).reshape(-1) for array in arrays)
     # Temporary arrays stay small, block by block.
     for start in range(0, mine.size, _BLOCK):
         part = slice(start, start + _BLOCK)
         # To compare bytes takes a tenth of the time.
-        if mine[part].tobytes() != theirs[part].tobytes():
-            wrong = np.flatnonzero(~near(mine[part], theirs[part], sizes[part]))
+        if mine[part].tobytes() != right[part].tobytes():
+            wrong = np.flatnonzero(~near(mine[part], right[part], sizes[part]))
             places += [start + int(wrong[0])] if wrong.size else []
             count += wrong.size
     if not places:
         return ""
-    index = [int(i) for i in np.unravel_index(places[0], one.shape)]
-    computed, right = mine[places[0]], theirs[places[0]]
-    return f"{index or ''} is {computed!s}, {BY} {right!s}, {count} of {one.size} elements"
+    first = places[0]
+    index = [int(i) for i in np.unravel_index(first, computed.shape)]
+    return (
+        f"{index or ''} is {mine[first]!s}, {BY} {right[first]!s}, {count} of {mine.size} elements"
+    )
 
 
 def _near(
@@ -67,7 +69,7 @@ def _near(
 ) -> Callable[[Array, Array, Array], Array]:
     """Return the comparison of some elements with those that are expected, and with their scales."""
     if expected.dtype.kind not in "fc":
-        return lambda one, other, _size: np.asarray(one == other, dtype=bool)
+        return lambda mine, right, _size: np.asarray(mine == right, dtype=bool)
     relative, least = limits(expected.dtype)
     is_exact = not relative and not least
     if scale is not None and relative:
@@ -75,15 +77,16 @@ def _near(
         some = np.nan_to_num(np.abs(scale.reshape(-1)[:: scale.size // _SAMPLED + 1]), posinf=0)
         least += _ROUNDINGS * float(np.finfo(expected.dtype).eps * np.median(some))
 
-    def near(one: Array, other: Array, size: Array) -> Array:
+    def near(mine: Array, right: Array, size: Array) -> Array:
         if is_exact:
-            same = (one.view(np.uint8) == other.view(np.uint8)).reshape(len(one), -1).all(1)
+            same = (mine.view(np.uint8) == right.view(np.uint8)).reshape(len(mine), -1).all(1)
         else:
             with np.errstate(all="ignore"):
-                size = np.fmax(np.abs(other), np.nan_to_num(np.abs(size), posinf=0))
-                same = (np.abs(one - other) <= relative * size + least) & np.isfinite(one - other)
+                size = np.fmax(np.abs(right), np.nan_to_num(np.abs(size), posinf=0))
+                distance = np.abs(mine - right)
+                same = (distance <= relative * size + least) & np.isfinite(distance)
                 # Equal infinities have no finite difference.
-                same |= one == other
-        return np.asarray(same | (np.isnan(one) & np.isnan(other)))
+                same |= mine == right
+        return np.asarray(same | (np.isnan(mine) & np.isnan(right)))
 
     return near

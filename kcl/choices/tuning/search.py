@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.space import Choice, Space, describe
 
 WHOLE = 1024  # choices of which level 2 tries all
 # Of a larger space: choices that are tried, and attempts to find valid ones.
@@ -54,7 +54,7 @@ def of_level(
         # A choice that is drawn twice counts once.
         pool = list(
             {
-                said(choice): choice
+                describe(choice): choice
                 for choice in drawn
                 if not space.refusal({**given, **choice}, sizes)
             }.values()
@@ -85,10 +85,10 @@ class Interpolation:
     ) -> None:
         self.first: list[Choice] = []
         self.most, self.power = 0, 2
-        self._pool = {said(choice): choice for choice in pool}
-        self._points = {said(choice): _point(lists, choice) for choice in [*pool, start]}
-        self._times: dict[str, float | None] = {said(start): 0.0}
-        self._pool.pop(said(start), None)
+        self._pool = {describe(choice): choice for choice in pool}
+        self._points = {describe(choice): _point(lists, choice) for choice in [*pool, start]}
+        self._times: dict[str, float | None] = {describe(start): 0.0}
+        self._pool.pop(describe(start), None)
 
     def spread(self, count: int) -> list[Choice]:
         """Return choices of the pool, each as far as possible from the start and from those before it."""
@@ -115,8 +115,8 @@ class Interpolation:
 
     def tell(self, choice: Choice, ratio: float | None) -> None:
         """Keep what a choice takes."""
-        self._pool.pop(said(choice), None)
-        self._times[said(choice)] = math.log(ratio) if ratio else None
+        self._pool.pop(describe(choice), None)
+        self._times[describe(choice)] = math.log(ratio) if ratio else None
 
     def _squares(self, names: list[str], others: list[str]) -> np.ndarray[Any, Any]:
         """Return the square of the distance from each to each, as an array of shape (names, others)."""

@@ -146,7 +146,7 @@ class Space:
                 # The frames of this method and of the predicate.
                 frames = traceback.extract_tb(error.__traceback__)[:2]
                 raise RecipeError(
-                    f"where {number} of the space raises {type(error).__name__}: {error}, for {said(values)} "
+                    f"where {number} of the space raises {type(error).__name__}: {error}, for {describe(values)} "
                     f"({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
                 ) from error
         return ""
@@ -185,34 +185,30 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
     value; or a number or a pair by the name of an output, `{"y": (1e-5, 1e-8)}`: relative and absolute, as `numpy.isclose`
     has them.
     `compare` takes the outputs as a mapping of numpy arrays, and returns the numbers that are compared in place of the
-    outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`.
+    outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`. No parameter of the space
+    has the name of one of these three.
 
     >>> kcl.space(block=[16, 64], exact=[False, True])
     <kcl.space block=[16, 64], exact=[False, True]; 0 where>
     """
-    options = {"compare": compare, "tolerance": tolerance, "cases": cases}
-    # A parameter of the recipe may have the name of an option: a list of values is its choices.
-    for name, value in options.items():
-        if isinstance(value, (list, tuple, range)) and value and not isinstance(value[0], Mapping):
-            lists[name], options[name] = value, Comparison._field_defaults[name]
-    comparison = Comparison(**{**options, "cases": tuple(options["cases"])})
-    if comparison.compare is not None and not callable(comparison.compare):
-        raise TypeError(
-            f"kcl.space(compare=...) takes a function of outputs, not {comparison.compare!r}"
-        )
-    wanted = comparison.tolerance
-    for entry in wanted.values() if isinstance(wanted, Mapping) else [wanted]:
+    if compare is not None and not callable(compare):
+        raise TypeError(f"kcl.space(compare=...) takes a function of outputs, not {compare!r}")
+    for entry in tolerance.values() if isinstance(tolerance, Mapping) else [tolerance]:
         pair = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 0)
         if entry is not None and not all(
             isinstance(number, (int, float)) and number >= 0 for number in pair
         ):
             raise TypeError(
-                f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {wanted!r}"
+                f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {tolerance!r}"
             )
-    return Space(lists, (), comparison)
+    if not all(isinstance(case, Mapping) for case in cases):
+        raise TypeError(
+            f"kcl.space(cases=...) takes arguments by name, as [{{'x': array}}], not {cases!r}"
+        )
+    return Space(lists, (), Comparison(compare, tolerance, tuple(cases)))
 
 
-def said(values: Mapping[str, Any]) -> str:
+def describe(values: Mapping[str, Any]) -> str:
     """Write a choice, or sizes: two texts are equal for the same values of the same types only."""
     return ", ".join([f"{name}={value!r}" for name, value in values.items()])
 

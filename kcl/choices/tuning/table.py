@@ -22,9 +22,9 @@ from kcl.cache import faults, layers, notes
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
-from kcl.cache.run_memo import program_path
+from kcl.cache.program_name import program_path
 from kcl.cache.stores import address
-from kcl.choices.tuning.space import is_scalar, said
+from kcl.choices.tuning.space import describe
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ROWS_BYTES, _FACTS_BYTES = 64_000, 800_000  # as JSON
 SERVED = 8  # choices of a row
 # A row serves sizes that are up to so many times its own, or as much smaller.
-FAR = 2.0
+_FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
@@ -128,7 +128,7 @@ class ChoiceTable:
     def take(self, entry: Entry) -> None:
         """Take the rows of an entry."""
         if entry.ready is None:
-            entry.ready = listed(entry.metadata, TABLE)
+            entry.ready = read_rows(entry.metadata, TABLE)
         self.rows = entry.ready
 
     def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:
@@ -146,7 +146,9 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
-        rows = [row for row in self.rows if is_near(sizes, row)]
+        rows = [
+            row for row in self.rows if max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
+        ]
         rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
@@ -157,7 +159,7 @@ class ChoiceTable:
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
         stored = self._stored(TABLE)
-        there = listed(stored.metadata, TABLE) if stored else []
+        there = read_rows(stored.metadata, TABLE) if stored else []
         # Rows on disk are newer than those that this process read.
         rows = {old.name: old for old in [*self.rows, *there]}
         self.rows = self._write(TABLE, stored, rows, {row.name: row}, _ROWS_BYTES)
@@ -200,7 +202,7 @@ class ChoiceTable:
             first -= size >= 0
         if first and label == TABLE:
             gone = ", ".join(
-                said(dict(zip(self.about["names"], row.sizes, strict=False)))
+                describe(dict(zip(self.about["names"], row.sizes, strict=False)))
                 for row in rows[:first]
             )
             faults.warn_once(
@@ -231,15 +233,13 @@ class Decision(NamedTuple):
     def __str__(self) -> str:
         head = "".join(f"{name} = {size or 'any'}, " for name, size in self.sizes.items())[:-2]
         if self.row is None:
-            words = f"the default {said(self.choice)}: {self.lost or self.why}"
+            words = f"the default {describe(self.choice)}: {self.lost or self.why}"
         elif not self.row.best:
-            words = (
-                f"the default {measured(self.row, self.sizes)} as the fastest of {self.row.tried}"
-            )
+            words = f"the default {describe_row(self.row, self.sizes)} as the fastest of {self.row.tried}"
         else:
-            ratios = {said(ranked.choice): ranked.ratio for ranked in self.row.best}
-            ratio = ratios.get(said(self.choice), self.row.ratio or 1.0)
-            words = measured(self.row, self.sizes, self.choice)
+            ratios = {describe(ranked.choice): ranked.ratio for ranked in self.row.best}
+            ratio = ratios.get(describe(self.choice), self.row.ratio or 1.0)
+            words = describe_row(self.row, self.sizes, self.choice)
             words += f", takes {digits(ratio)} of the time of the default"
             words += f"; {self.lost}" if self.lost else ""
         return f"{head}: {words}" if head else words
@@ -251,18 +251,18 @@ def layer() -> Layer:
 
 
 def _by_name(stored: Entry | None) -> dict[str, Row]:
-    facts = listed(stored.metadata, FACT) if stored else []
+    facts = read_rows(stored.metadata, FACT) if stored else []
     return {fact_name(fact): fact for fact in facts}
 
 
 def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
     """Return the key of a table: `subject` is the generator key of the default, `free` has what is open, and the device."""
-    return Key([Part("recipe", kernel), *_asked(subject), *free])
+    return Key([Part("recipe", kernel), *_question_parts(subject), *free])
 
 
-def asked(subject: Key | None) -> str:
+def digest_questions(subject: Key | None) -> str:
     """Return the digest of what a recipe asks, whatever generates; unlike all others if it is unknown."""
-    return Key(_asked(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
+    return Key(_question_parts(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
 
 
 def note_of(function: Any, case: Iterable[Part]) -> str:
@@ -274,7 +274,7 @@ def note_of(function: Any, case: Iterable[Part]) -> str:
     return f"tuned {module}.{function.__qualname__} {Key([*case]).digest[:_DIGITS]}"
 
 
-def _asked(subject: Key) -> list[Part]:
+def _question_parts(subject: Key) -> list[Part]:
     return [
         part
         for part in subject.parts
@@ -311,7 +311,7 @@ def code_digest(build: Build, code: Code, headers: str) -> str:
 
 def fact_name(row: Row) -> str:
     """Return the name of a candidate in a case."""
-    return f"{row.name} {said(row.choice)}"
+    return f"{row.name} {describe(row.choice)}"
 
 
 def digits(value: float) -> str:
@@ -319,48 +319,37 @@ def digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):.12g}"
 
 
-def measured(row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None) -> str:
+def describe_row(
+    row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None
+) -> str:
     """Write a choice of a row, by default the first one, and where it was measured."""
-    place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
-    return f"{said(choice or row.choice)}, measured{place}"
-
-
-def is_near(sizes: tuple[int, ...], row: Row) -> bool:
-    """Return True if sizes are within a factor of two of those of a row, on each axis."""
-    return max(_distances(sizes, row), default=0.0) <= math.log(FAR)
+    place = f" at {describe(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
+    return f"{describe(choice or row.choice)}, measured{place}"
 
 
 def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
     """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
     pairs = zip(sizes, row.sizes, strict=False)
     # A size of 0 has no logarithm.
-    return [abs(math.log(max(one, 1) / max(other, 1))) for one, other in pairs]
+    return [abs(math.log(max(size, 1) / max(measured, 1))) for size, measured in pairs]
 
 
-def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
-    """Return the sound rows in the metadata of a table, or of facts."""
+def read_rows(metadata: Mapping[str, Any], label: str) -> list[Row]:
+    """Return the rows in the metadata of a table, or of facts; a row of another form is left out."""
     written = metadata.get(_LISTS[label])
     return (
-        [row for fields in written if (row := _sound(fields))] if isinstance(written, list) else []
+        [row for fields in written if (row := _read(fields))] if isinstance(written, list) else []
     )
 
 
-def _sound(fields: Any) -> Row | None:
-    """Return a row as it was written, after JSON; None for what no decision can be made of, as of another kcl."""
+def _read(fields: Any) -> Row | None:
+    """Return a row as it was written, after JSON; None for one of another form, as another kcl may write it."""
     try:
         best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in fields.get("best", ())]
         row = Row(**{**fields, "choice": dict(fields["choice"]), "best": tuple(best)})
-        choices = (row.choice, *(ranked.choice for ranked in best))
-        numbers = [
-            row.ratio or 0.0,
-            row.noise,
-            *(n for ranked in best for n in (ranked.ratio, ranked.noise)),
-        ]
-        is_sound = (
-            all(is_scalar(value) for choice in choices for value in choice.values())
-            and all(type(size) is int and size >= 0 for size in row.sizes)
-            and all(isinstance(mapping, dict) for mapping in (row.dtypes, row.includes))
-            and all(type(number) in (int, float) for number in numbers)
+        # A decision computes with these. What else is wrong makes no choice valid.
+        is_sound = all(isinstance(size, int) for size in row.sizes) and all(
+            isinstance(mapping, dict) for mapping in (row.dtypes, row.includes)
         )
         exact = row._replace(sizes=tuple(row.sizes), codes=tuple(row.codes))
         return exact if is_sound else None

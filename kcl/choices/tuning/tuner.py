@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -24,8 +23,8 @@ from kcl.choices.tuning import search as searches
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.bench import Bench
 from kcl.choices.tuning.candidates import (
+    DEATHS,
     LIMIT_SECONDS,
-    UNMADE,
     ByTable,
     CandidateFiles,
     Trial,
@@ -33,7 +32,7 @@ from kcl.choices.tuning.candidates import (
 )
 from kcl.choices.tuning.child import Question, Tolerance
 from kcl.choices.tuning.race import Standing
-from kcl.choices.tuning.space import Choice, Space, said
+from kcl.choices.tuning.space import Choice, Space, describe
 from kcl.choices.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 from kcl.drivers import devices
 from kcl.drivers.child import OPEN, ChildFault, Verdict
@@ -49,26 +48,25 @@ _LEAST_SECONDS = 2.0  # of the last race
 _NEAR = 2.0
 # A crash or a time-out is remembered for a month.
 _BELIEVED_SECONDS = 30 * 86400.0
-_NOTED_SECONDS = 1.0  # between two writes of outcomes
+_REPORT_SECONDS = 1.0  # between two writes of outcomes
 
 
 class Tuning(NamedTuple):
     """The result of a tuning; str() is a table of what was tried.
 
-    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. Of what was
-    `tried` as many as `known` had an outcome from before; `facts` are these outcomes. There `was_time` unless no choice
+    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. `tried` has
+    a row for each choice with an outcome; as many as `known` had theirs from before. There `was_time` unless no choice
     could be tried.
     """
 
     kernel: str
     sizes: dict[str, int]
     row: Row | None = None
-    tried: tuple[TuningCandidate, ...] = ()
+    tried: tuple[Row, ...] = ()
     why: str = ""
     seconds: float = 0.0
     known: int = 0
     was_time: bool = True
-    facts: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -76,9 +74,9 @@ class Tuning(NamedTuple):
         head, row = f"{self.kernel}{' at ' if sizes else ''}{sizes}: ", self.row
         if row is None:
             return f"{head}not tuned: {self.why}"
-        words = f"{said(row.choice)} takes {views.ratio(row)} of the time of the default"
+        words = f"{describe(row.choice)} takes {views.ratio(row)} of the time of the default"
         if not row.best:
-            words = f"the default {said(row.choice)} is the fastest of {row.tried}"
+            words = f"the default {describe(row.choice)} is the fastest of {row.tried}"
         if self.why:
             return f"{head}{words}; {self.why}"
         if speed := views.speed(row):
@@ -89,7 +87,7 @@ class Tuning(NamedTuple):
         words += "" if row.ragged else "; not tried ragged"
         words += "; the next tuning goes on with the others" if row.unfinished else ""
         return "\n  ".join(
-            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.facts, [row])]
+            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.tried, [row])]
         )
 
 
@@ -134,12 +132,12 @@ def tune(
         # No candidate has more time to generate than the whole tuning has.
         files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
-        row = None if again else tuner.stored()
+        row = None if again else tuner.find_stored()
         if row is not None:
             return result._replace(
                 row=row, why="tuned before; again=True (kcl tune --again) measures again"
             )
-        tuner.known = {} if again else tuner.before()
+        tuner.known = {} if again else tuner.read_outcomes()
         return tuner.run(files.question(device, tolerance, limit), began, seconds, result)
 
 
@@ -172,7 +170,7 @@ class _Tuner:
             dtypes=self.default.trial.needed, variant=self.chooser.variant
         )
 
-    def stored(self) -> Row | None:
+    def find_stored(self) -> Row | None:
         """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
         row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
@@ -187,7 +185,7 @@ class _Tuner:
                 return None
         return row
 
-    def before(self) -> dict[str, Row]:
+    def read_outcomes(self) -> dict[str, Row]:
         """Return the outcomes that may stand; a search of all choices begins with the others."""
         facts = self.table.facts() if self._case.terms else {}
         # A search of the user's keeps its own order.
@@ -198,8 +196,7 @@ class _Tuner:
     @property
     def tried(self) -> list[TuningCandidate]:
         """The candidates with an outcome."""
-        # A copy: the thread that notes outcomes reads while the search appends.
-        return [candidate for candidate in tuple(self._made) if candidate.verdict.outcome]
+        return [candidate for candidate in self._made if candidate.verdict.outcome]
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
@@ -216,7 +213,7 @@ class _Tuner:
                     began + seconds,
                     self.chooser.space.comparison.compare,
                 ) as bench,
-                self._noting(seconds),
+                self._reporting(bench, seconds),
             ):
                 self.files.limit = bench.seconds
                 while time.monotonic() < checked and not is_done:
@@ -237,7 +234,7 @@ class _Tuner:
                         else "there is no choice beside the default",
                         was_time=self.count < 2,
                     )
-                finalists = self._compared(bench, self._finalists(), began + seconds)
+                finalists = self._check_again(bench, self._finalists(), began + seconds)
                 # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
@@ -249,37 +246,36 @@ class _Tuner:
         row = self._store(racers, finalists, not is_done)
         return result._replace(
             row=row,
-            tried=tuple(self.tried),
-            facts=tuple(map(self._fact, self.tried)),
+            tried=tuple(map(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
             notes=tuple(self.files.notes(bench.left)),
         )
 
     @contextlib.contextmanager
-    def _noting(self, seconds: float) -> Iterator[None]:
-        """Within the block, write outcomes as they come and show how far the search is."""
-        began, is_over = time.monotonic(), threading.Event()
+    def _reporting(self, bench: Bench, seconds: float) -> Iterator[None]:
+        """Within the block, write outcomes as they come and show how far the search is, once a second."""
+        began = reported = time.monotonic()
         sizes = "".join(f", {name}={size}" for name, size in self.files.sizes.items())
 
-        def note() -> None:
-            while not is_over.wait(_NOTED_SECONDS):
-                self._note()
-                raced = sum(candidate.trial.standing is not None for candidate in self.tried)
-                line.say(
-                    f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
-                    f"{time.monotonic() - began:.0f} of {seconds:.0f} s"
-                )
+        def report() -> None:
+            nonlocal reported
+            if time.monotonic() < reported + _REPORT_SECONDS:
+                return
+            reported = time.monotonic()
+            self._note()
+            raced = sum(candidate.trial.standing is not None for candidate in self.tried)
+            line.say(
+                f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
+                f"{reported - began:.0f} of {seconds:.0f} s"
+            )
 
         with ProgressLine() as line:
-            thread = threading.Thread(target=note, name="kcl-tune-notes", daemon=True)
-            thread.start()
+            bench.report = report
             try:
                 yield
             finally:
-                is_over.set()
-                thread.join()
-                # Outcomes that came after the thread's last turn are written, too.
+                # Outcomes that came after the last report are written, too.
                 self._note()
 
     def _note(self) -> None:
@@ -319,14 +315,9 @@ class _Tuner:
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
-        refusal, verdict = self.chooser.refusal(choice, self.files.sizes), OPEN
-        fact = self._standing_fact(choice)
-        if refusal:
-            verdict = Verdict("not valid", refusal)
-        # The digest says that nothing changed which kept this choice from getting code.
-        elif fact and fact.codes == (self.files.unmade,):
-            verdict = Verdict(fact.outcome, fact.detail)
-        candidate = self.files.candidate(choice, verdict)
+        refusal = self.chooser.refusal(choice, self.files.sizes)
+        verdict = Verdict("not valid", refusal) if refusal else OPEN
+        candidate, fact = self.files.candidate(choice, verdict), self._standing_fact(choice)
         trial = candidate.trial
         if fact and not refusal and fact.codes == _codes(trial) and candidate is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
@@ -340,7 +331,7 @@ class _Tuner:
         fact = self.known.get(self._name(choice))
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
-        is_old = fact.outcome in UNMADE and fact.day < _day(_BELIEVED_SECONDS)
+        is_old = fact.outcome in DEATHS and fact.day < _day(_BELIEVED_SECONDS)
         is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
         return None if is_old or is_short else fact
 
@@ -358,7 +349,7 @@ class _Tuner:
             :SERVED
         ]
 
-    def _compared(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
+    def _check_again(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
         old = [trial for trial in trials if trial in self._before]
         # A verdict that is open has the bench compare again.
@@ -407,7 +398,7 @@ class _Tuner:
         default, digests = self.default, set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in default.trial.codes.items():
-            digests.add(self.chooser.asked_at(self.files.sizes_at(form), default.choice))
+            digests.add(self.chooser.digest_default(self.files.sizes_at(form), default.choice))
             includes |= header_files(code.text.source, build.options(code.text.options))
         return self._fact(candidate)._replace(
             of=self.count,

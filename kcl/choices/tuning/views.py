@@ -15,8 +15,8 @@ from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores import safe
-from kcl.choices.tuning.space import said
-from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
+from kcl.choices.tuning.space import describe
+from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, read_rows
 from kcl.errors import CacheFault, DamagedEntry
 
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError)
@@ -46,7 +46,7 @@ def tables(kernel: str | None = None) -> list[TableFile]:
             name, names = str(about["kernel"]), [*map(str, about["names"])]
             empty = TableFile(name, names, device, entry.key, [], [])
             table = by_key.setdefault(entry.key.digest, empty)
-            {TABLE: table.rows, FACT: table.facts}[kind].extend(listed(about, kind))
+            {TABLE: table.rows, FACT: table.facts}[kind].extend(read_rows(about, kind))
     kept = [table for table in by_key.values() if kernel in (None, table.kernel)]
     return sorted(kept, key=lambda table: (table.kernel, table.device))
 
@@ -170,7 +170,7 @@ def folders(
 ) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
     """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
     for table in tables(kernel):
-        numbers = {said(row.choice): row.program for row in reversed(table.rows)}
+        numbers = {describe(row.choice): row.program for row in reversed(table.rows)}
         cells = [_start(table.names, row) for row in table.rows]
         order = list(dict.fromkeys(choice for _sizes, choice in cells))
         files = {
@@ -191,7 +191,7 @@ def folders(
 
 def _start(names: list[str], row: Row) -> tuple[str, str]:
     """Return the first cells of a row: its sizes and its choice."""
-    return said(dict(zip(names, row.sizes, strict=False))), said(row.choice)
+    return describe(dict(zip(names, row.sizes, strict=False))), describe(row.choice)
 
 
 def _notes(row: Row) -> str:

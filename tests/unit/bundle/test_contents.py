@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcl.bundle import contents
-from kcl.bundle.format import BundleRecord, write
+from kcl.bundle.format import write
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -38,14 +38,7 @@ def place(entry: Entry) -> str:
 
 
 def bundle(*records: tuple[str, str, Entry]) -> bytes:
-    return write(
-        [BundleRecord(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records]
-    )
-
-
-def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
-    """Return what this process used."""
-    return contents.used(info)
+    return write([(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records])
 
 
 class TestUsed:
@@ -55,7 +48,7 @@ class TestUsed:
         layers.generator().delete(row(1).key.digest)
         layers.binary().look_up(place(program(1)), program(1).key)
         info = CacheInfo()
-        assert taken(info) == {}
+        assert contents.collect_used(info) == {}
         assert info.left_out == [
             (program(1).key.digest, "it is not complete: run kcl flush, then save again")
         ]
@@ -67,27 +60,18 @@ class TestUsed:
             ([("options", "'-gline-tables-only' -DA")], "debug information"),
             ([("options", ""), ("variable POCL_EXTRA_BUILD_FLAGS", "-g")], "debug information"),
             ([("options", ""), ("header paths", "1" * 64)], "__FILE__"),
+            ([("options", "-DG=-1")], ""),
+            ([("options", "-cl-mad-enable")], ""),
+            ([("options", "-DNAME='x -y'")], ""),
         ],
     )
     def test_stays_at_home(self, parts, words):
-        """A program that names directories of its builder stays at home, and the report says why."""
-        entry = Entry(Key(parts), {}, {"binary": b"code"})
-        found, info = contents.Contents(), CacheInfo()
-        contents.add(found, "binary", place(entry), entry, info)
-        assert found == {}
-        ((digest, reason),) = info.left_out
-        assert digest == entry.key.digest
-        assert words in reason
-
-    def test_travels(self):
-        """A program with other options travels, also with those that only look like debug information."""
-        for options in ("-DG=-1", "-cl-mad-enable", "-DNAME='x -y'"):
-            found, entry = (
-                contents.Contents(),
-                Entry(Key([("options", options)]), {}, {"binary": b"code"}),
-            )
-            contents.add(found, "binary", place(entry), entry, CacheInfo())
-            assert len(found) == 1
+        """A program that names directories of its builder stays at home, and the report says why; others travel."""
+        entry, entries, info = Entry(Key(parts), {}, {"binary": b"code"}), {}, CacheInfo()
+        contents.add(entries, "binary", place(entry), entry, info)
+        assert bool(entries) is not bool(words)
+        assert [digest for digest, _reason in info.left_out] == [entry.key.digest] * bool(words)
+        assert all(words in reason for _digest, reason in info.left_out)
 
     def test_too_large(self, monkeypatch):
         """An entry above the limit is left out."""
@@ -102,19 +86,14 @@ class TestUsed:
 class TestStore:
     def test_entries(self):
         """Entries are published in the layer of their kind, and count as used."""
-        entries = {
-            ("generator", row(1).key.digest): row(1),
-            ("binary", place(program(1))): program(1),
-        }
+        code, binary = row(1), program(1)
+        entries = {("generator", code.key.digest): code, ("binary", place(binary)): binary}
         info = CacheInfo()
         contents.store(bundle(*[(*at, entry) for at, entry in entries.items()]), info)
-        assert info.artifacts == {
-            "binary": [program(1).key.digest],
-            "generator": [row(1).key.digest],
-        }
-        assert taken(CacheInfo()) == entries
+        assert info.artifacts == {"binary": [binary.key.digest], "generator": [code.key.digest]}
+        assert contents.collect_used(CacheInfo()) == entries
         layers.reset()
-        assert layers.binary().read(place(program(1))) == program(1)
+        assert layers.binary().read(place(binary)) == binary
 
     def test_wrong_address(self):
         """An entry whose key does not fit its address is refused, and so is an address that is none; others come."""
@@ -128,21 +107,15 @@ class TestStore:
     def test_wrong_layer(self):
         """A row among programs and a program among rows are refused."""
         info = CacheInfo()
-        contents.store(
-            bundle(("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))),
-            info,
-        )
+        wrong = ("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))
+        contents.store(bundle(*wrong), info)
         assert info.empty()
-        assert sorted(reason for _digest, reason in info.refused) == [
-            "this is no entry of the binary layer",
-            "this is no entry of the generator layer",
-        ]
+        refused = [f"this is no entry of the {layer} layer" for layer in ("binary", "generator")]
+        assert sorted(reason for _digest, reason in info.refused) == refused
 
     def test_unknown_kind(self):
         """Records of an unknown kind are skipped and counted, whatever they hold."""
-        data = write(
-            [BundleRecord("readings", "anything", b"?"), BundleRecord("readings", "else", b""), *()]
-        )
+        data = write([("readings", "anything", b"?"), ("readings", "else", b""), *()])
         info = CacheInfo()
         contents.store(data, info)
         assert (info.skipped, info.refused, info.empty()) == ({"readings": 2}, [], True)
@@ -157,7 +130,7 @@ class TestStore:
             records = [("generator", one.key.digest, one) for one in rows]
             contents.store(bundle(("binary", place(strange), strange), *records), info)
             assert (info.refused, len(info.generator_artifacts)) == ([], 2)
-        assert len(taken(CacheInfo())) == 9
+        assert len(contents.collect_used(CacheInfo())) == 9
 
     @pytest.mark.parametrize(
         ("variable", "stored"),
@@ -204,48 +177,38 @@ class TestStore:
         assert layers.generator().read(place[1]).metadata.get("signers") == signers
         layers.reset()
         signed = isinstance(signers, list)
-        assert contents.brought() == ({place: signers} if signed else {})
+        assert contents.find_signed() == ({place: signers} if signed else {})
         assert contents.remove("b") == signed
         assert (layers.generator().read(place[1]) is None) == signed
 
 
-class TestImproved:
-    def test_stays(self):
-        """An entry that is there stays, also beside one with the same code and another time."""
-        before = program(1, created=1, specialisations={"k": ["8-1-1"]})
-        assert (
-            contents.improved(before, program(1, created=2, specialisations={"k": ["8-1-1"]}))
-            is None
-        )
-        assert contents.improved(row(1), row(1, created=2)) is None
+def sized(*sizes, **metadata) -> Entry:
+    """Return a program with the code for these sizes of its kernel."""
+    return program(1, specialisations={"k": [*sizes]}, **metadata)
 
-    def test_more_code(self):
-        """A program with the same code and more takes its place; one with less, or with other code, does not."""
-        sizes = [
-            {"k": ["8-1-1"]},
-            {"k": ["8-1-1", "4-1-1"]},
-            {"k": ["2-1-1"]},
-            {"k": ["8-1-1"], "l": ["8-1-1"]},
-        ]
-        less, more, other, wider = [program(1, specialisations=one) for one in sizes]
-        assert contents.improved(less, more) is more
-        assert contents.improved(less, wider) is wider
-        assert contents.improved(more, less) is None
-        assert contents.improved(less, other) is None
 
-    def test_complete(self):
-        """A complete program takes the place of a provisional one, never the reverse."""
-        complete, provisional = (
-            program(1),
-            program(1, complete=False, specialisations={"k": ["8-1-1"]}),
-        )
-        assert contents.improved(program(1, complete=False), complete) is complete
-        assert contents.improved(complete, provisional) is None
+class TestImprove:
+    @pytest.mark.parametrize(
+        ("before", "new", "is_better"),
+        [
+            (row(1), row(1, created=2), False),
+            (sized("8-1-1", created=1), sized("8-1-1", created=2), False),
+            (sized("8-1-1"), sized("8-1-1", "4-1-1"), True),
+            (sized("8-1-1"), program(1, specialisations={"k": ["8-1-1"], "l": ["8-1-1"]}), True),
+            (sized("8-1-1", "4-1-1"), sized("8-1-1"), False),
+            (sized("8-1-1"), sized("2-1-1"), False),
+            (program(1, complete=False), program(1), True),
+            (program(1), sized("8-1-1", complete=False), False),
+        ],
+    )
+    def test_programs(self, before, new, is_better):
+        """An entry stays beside one with the same code, less or other code; one with more, or complete, is better."""
+        assert contents.improve(before, new) is (new if is_better else None)
 
     def test_proofs(self):
         """Proofs are added to those that are there."""
         before, new = row(1, proven={"a": [], "b": []}), row(1, proven={"b": [], "c": []})
-        found = contents.improved(before, new)
-        assert found is not None
-        assert found.metadata["proven"].keys() == {"a", "b", "c"}
-        assert contents.improved(found, new) is None
+        joined = contents.improve(before, new)
+        assert joined is not None
+        assert joined.metadata["proven"].keys() == {"a", "b", "c"}
+        assert contents.improve(joined, new) is None

@@ -40,7 +40,7 @@ class TestBelief:
     def test_nobody(self):
         """Without a trusted key no pack is believed, and the fault names the cures."""
         with pytest.raises(RemoteFault, match="kcl key trust"):
-            driver.believed(ADDRESS)
+            driver.trusted_keys(ADDRESS)
 
     def test_keys_in_order(self, tmp_path):
         """Packs of the trusted keys are asked for in their order, then one that nobody need have signed."""
@@ -49,5 +49,5 @@ class TestBelief:
         remotes.configure(
             tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
         )
-        assert driver.believed(ADDRESS) == [other, KEY, UNSIGNED]
-        assert driver.believed(ADDRESS + "1") == [other, KEY]
+        assert driver.trusted_keys(ADDRESS) == [other, KEY, UNSIGNED]
+        assert driver.trusted_keys(ADDRESS + "1") == [other, KEY]

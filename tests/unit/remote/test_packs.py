@@ -31,22 +31,47 @@ class Site:
         self.settings = {}
 
     def use(self, **settings):
-        """Run here, with settings added."""
+        """Run here, as another process, with settings added."""
         self.settings |= settings
         self._monkeypatch.setenv("XDG_CONFIG_HOME", str(self.folder / "config"))
         self._monkeypatch.setenv("XDG_CACHE_HOME", str(self.folder / "cache"))
         remotes.configure(self.folder / "config", **self.settings)
         return self
 
+    def signs(self, name):
+        """Make a key that signs what is pushed from here; return its line."""
+        return self.use() and seal.new(name).line
+
     def makes(self, *kernels, size=100):
         """Make an entry of each kernel, as a run that is noted."""
-        self.use()  # as another process
+        self.use()
         made(*kernels, size=size)
+
+    def pushes(self, *kernels, size=100):
+        """Make entries, and push what was made."""
+        self.makes(*kernels, size=size)
+        return packs.push(NAME, self.address)
+
+    def pulls(self):
+        """Load the packs of the keys that are trusted here."""
+        self.use()
+        return packs.pull(NAME, self.address)
 
     def has(self):
         """Return the kernels in the cache."""
         store = layers.generator().stores[0]
         return {contents.entry_at(at, store.get(at)).metadata["kernel"] for at in store.scan()}
+
+    def pack(self):
+        """Return the store of the remote, the name of the own pack, and its bytes."""
+        store, name = store_of(self.address, 1.0), driver.pack_name(NAME, seal.signing()[0])
+        return store, name, store.get(name)
+
+    def packed(self):
+        """Return the kernels in the own pack, in their order there."""
+        _store, name, blob = self.pack()
+        _second, data = seal.unseal(name, blob, seal.signing()[0])
+        return [entry.metadata["kernel"] for _place, entry in contents.unpack(data, CacheInfo())]
 
 
 def made(*kernels, size=100):
@@ -65,13 +90,34 @@ def row(kernel, size=100):
     )
 
 
+def bundled(kernel):
+    """Return a bundle with one entry."""
+    return contents.pack({("generator", row(kernel).key.digest): row(kernel)}, CacheInfo())
+
+
+def brought():
+    """Return the keys under which kernels came."""
+    return {
+        layers.layer(layer).read(address).metadata["kernel"]: signers
+        for (layer, address), signers in contents.find_signed().items()
+    }
+
+
+def waiting():
+    """Return what waits for a push, and leave it there."""
+    with contextlib.suppress(ZeroDivisionError), used.take(NAME) as places:
+        raise ZeroDivisionError
+    return places
+
+
 @pytest.fixture
 def sites(tmp_path, monkeypatch):
-    """Return a function that makes a machine."""
+    """Return a function that makes a machine, which trusts the keys with these lines."""
+    remotes.demand("cryptography")
     address = remotes.directory(tmp_path / "remote")
 
-    def site(name):
-        return Site(tmp_path / name, address, monkeypatch)
+    def site(name, *lines):
+        return Site(tmp_path / name, address, monkeypatch).use(trusted_keys=[*lines])
 
     return site
 
@@ -79,46 +125,33 @@ def sites(tmp_path, monkeypatch):
 @pytest.fixture
 def here(sites):
     """A machine that writes, and reads what it wrote."""
-    remotes.demand("cryptography")
-    site = sites("here").use()
-    return site.use(trusted_keys=[seal.new("team").line])
+    here = sites("here")
+    here.line = here.signs("team")
+    return here.use(trusted_keys=[here.line])
 
 
-def packed(site):
-    """Return the kernels in the own pack, in their order there."""
-    key = seal.signing()[0]
-    name = driver.pack_name(NAME, key)
-    _second, data = seal.unseal(name, store_of(site.address, 1.0).get(name), key)
-    return [entry.metadata["kernel"] for _place, entry in contents.unpack(data, CacheInfo())]
+@pytest.fixture
+def there(sites, here):
+    """A machine that reads what `here` wrote."""
+    return sites("there", here.line)
 
 
-def brought():
-    """Return the keys under which kernels came."""
-    return {
-        layers.layer(layer).read(address).metadata["kernel"]: signers
-        for (layer, address), signers in contents.brought().items()
-    }
-
-
-def waiting():
-    """Return what waits for a push, and leave it there."""
-    with contextlib.suppress(ZeroDivisionError), used.taken(NAME) as found:
-        raise ZeroDivisionError
-    return found
+@pytest.fixture
+def mine(there):
+    """The same, which writes under a key of its own, too."""
+    own = there.signs("mine")
+    return there.use(trusted_keys=[*there.settings["trusted_keys"], own])
 
 
 class TestTravel:
-    def test_there_and_back(self, here, sites):
+    def test_there_and_back(self, here, there):
         """What one machine pushed another one loads, with the key on each entry; an earlier pack is joined."""
-        here.makes("one")
-        assert packs.push(NAME, here.address).bytes
-        here.makes("two")
-        assert packs.push(NAME, here.address).entries == 1
-        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
-        outcome = packs.pull(NAME, there.address)
+        assert here.pushes("one").bytes
+        assert here.pushes("two").entries == 1
+        outcome = there.pulls()
         assert (outcome.fault, outcome.entries) == ("", 2)
         assert there.has() == {"one", "two"}
-        signer = seal.key_of(here.settings["trusted_keys"][0]).id
+        signer = seal.key_of(here.line).id
         assert brought() == {"one": [signer], "two": [signer]}
         came = layers.generator().read(row("one").key.digest)
         assert came == row("one").described(signers=[signer])
@@ -126,51 +159,38 @@ class TestTravel:
 
     def test_nothing_new(self, here):
         """A run that made nothing that the pack lacks puts nothing, and is not pushed again."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        here.use()  # as another process
+        here.pushes("one")
+        here.use()
         assert packs.push(NAME, here.address).remark.startswith("no run has used")
-        here.makes("one")
-        before = os.stat(
-            here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
-        ).st_mtime_ns
-        outcome = packs.push(NAME, here.address)
-        assert outcome == ("", 0, 0, 0.0, "all of 1 entry are there", 0)
-        assert (
-            os.stat(
-                here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
-            ).st_mtime_ns
-            == before
-        )
+        _store, name, _blob = here.pack()
+        path = here.folder.parent / "remote" / name
+        before = path.stat().st_mtime_ns
+        assert here.pushes("one") == ("", 0, 0, 0.0, "all of 1 entry are there", 0)
+        assert path.stat().st_mtime_ns == before
         assert waiting() == []
 
     def test_a_bundle(self, here, tmp_path):
         """A bundle is pushed as it is, whatever the cache holds."""
-        (tmp_path / "x.kclb").write_bytes(
-            contents.pack({("generator", row("one").key.digest): row("one")}, CacheInfo())
-        )
+        (tmp_path / "x.kclb").write_bytes(bundled("one"))
         here.makes("two")
         assert packs.push(NAME, here.address, str(tmp_path / "x.kclb")).entries == 1
-        assert {*packed(here)} == {"one"}
+        assert here.packed() == ["one"]
         assert len(waiting()) == 1
 
     def test_all_trusted_keys(self, here, sites):
         """The packs of all trusted keys are read; what two of them brought is noted under both."""
-        here.makes("one", "both")
-        packs.push(NAME, here.address)
-        second = sites("second").use()
-        line = seal.new("second").line
-        second.makes("two", "both")
-        packs.push(NAME, second.address)
-        keys = [line, *here.settings["trusted_keys"]]
-        there = sites("there").use(trusted_keys=keys)
-        found = packs.pull(NAME, there.address)
-        assert (found.entries, found.fault) == (3, "")
+        here.pushes("one", "both")
+        second = sites("second")
+        line = second.signs("second")
+        second.pushes("two", "both")
+        there = sites("there", line, here.line)
+        outcome = there.pulls()
+        assert (outcome.entries, outcome.fault) == (3, "")
         assert re.fullmatch(
-            r"a pack .* by second 0\.0 days ago; a pack .* by team 0\.0 days ago", found.remark
+            r"a pack .* by second 0\.0 days ago; a pack .* by team 0\.0 days ago", outcome.remark
         )
         assert there.has() == {"one", "two", "both"}
-        assert {*brought()["both"]} == {seal.key_of(one).id for one in keys}
+        assert {*brought()["both"]} == {seal.key_of(key).id for key in (line, here.line)}
         assert contents.remove(seal.key_of(line).id) == 2
         assert there.has() == {"one"}
 
@@ -181,10 +201,8 @@ class TestTravel:
     )
     def test_bad_pack_beside(self, here, sites, monkeypatch, error, words):
         """A pack that is damaged or cannot be fetched hides no other one, and is said."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        bad = seal.PublicKey("bad", bytes(32))
-        get = stores.FileStore.get
+        here.pushes("one")
+        bad, get = seal.PublicKey("bad", bytes(32)), stores.FileStore.get
 
         def get_bad(self, name):
             if name != driver.pack_name(NAME, bad):
@@ -194,166 +212,129 @@ class TestTravel:
             return b"no pack"
 
         monkeypatch.setattr(stores.FileStore, "get", get_bad)
-        there = sites("there").use(trusted_keys=[bad.line, *here.settings["trusted_keys"]])
-        outcome = packs.pull(NAME, there.address)
+        there = sites("there", bad.line, here.line)
+        outcome = there.pulls()
         assert there.has() == {"one"}
         assert (outcome.entries, words in outcome.fault) == (1, True)
 
-    def test_made_again(self, here, sites):
+    def test_made_again(self, here, mine):
         """What came, was removed and was made again here is pushed under the own key; what is hit is not."""
-        here.makes("one", "two")
-        packs.push(NAME, here.address)
-        there = sites("there").use()
-        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
-        packs.pull(NAME, there.address)
+        here.pushes("one", "two")
+        mine.pulls()
         layers.generator().publish(row("one").key.digest, row("one"))
-        there.use(trusted_keys=[])
-        there.makes("one", "two")
-        assert packs.push(NAME, there.address).entries == 1
-        assert {*packed(there)} == {"one"}
+        mine.use(trusted_keys=[])
+        assert mine.pushes("one", "two").entries == 1
+        assert mine.packed() == ["one"]
 
-    def test_made_here(self, here, sites):
+    def test_made_here(self, here, there):
         """What was made here before a pack brought the same is of no key."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
+        here.pushes("one")
         there.makes("one")
-        packs.pull(NAME, there.address)
+        there.pulls()
         assert brought() == {}
 
     def test_too_much_together(self, here, sites, monkeypatch):
         """Above a bound on all packs the later ones are left out, and that is said."""
         monkeypatch.setattr(packs, "_TOGETHER", 1500)
-        here.makes("one", size=1000)
-        packs.push(NAME, here.address)
-        second = sites("second").use()
-        line = seal.new("second").line
-        second.makes("two", size=1000)
-        packs.push(NAME, second.address)
-        there = sites("there").use(trusted_keys=[line, *here.settings["trusted_keys"]])
-        assert "the pack of team is left out" in packs.pull(NAME, there.address).remark
+        here.pushes("one", size=1000)
+        second = sites("second")
+        line = second.signs("second")
+        second.pushes("two", size=1000)
+        there = sites("there", line, here.line)
+        assert "the pack of team is left out" in there.pulls().remark
         assert there.has() == {"two"}
 
     def test_unsigned(self, sites):
         """A remote that the settings list by its address needs no key, on either side."""
-        here = sites("here").use()
+        here = sites("here")
         here.use(remote_unsigned=[here.address])
-        here.makes("one")
-        assert packs.push(NAME, here.address).entries == 1
-        there = sites("there").use(remote_unsigned=[here.address])
-        assert packs.pull(NAME, here.address).entries == 1
+        assert here.pushes("one").entries == 1
+        assert sites("there").use(remote_unsigned=[here.address]).pulls().entries == 1
         assert brought() == {"one": ["unsigned"]}
-        sites("third").use(remote_unsigned=[there.address + "/x"])
         with pytest.raises(RemoteFault, match="no key is trusted"):
-            packs.pull(NAME, here.address)
+            sites("third").use(remote_unsigned=[here.address + "/x"]).pulls()
 
 
 class TestPush:
-    def test_a_lost_server(self, here, sites, tmp_path):
+    def test_a_lost_server(self, here, mine, tmp_path):
         """A new server is filled by the next machine that has the key; another one says which key does it."""
-        here.makes("one", "two")
-        packs.push(NAME, here.address)
-        there = sites("there").use()
-        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
-        packs.pull(NAME, there.address)
-        address = remotes.directory(tmp_path / "new")
-        there.makes("one", "two")
-        found = packs.push(NAME, address)
-        assert (found.bytes, found.remark) == (0, "2 entries came under key team, which fills it")
-        here.makes("one", "two")
-        assert packs.push(NAME, address).entries == 2
-        there.makes("one", "two")
-        assert packs.push(NAME, address).remark == ""
+        here.pushes("one", "two")
+        mine.pulls()
+        here.address = mine.address = remotes.directory(tmp_path / "new")
+        outcome = mine.pushes("one", "two")
+        assert (outcome.bytes, outcome.remark) == (
+            0,
+            "2 entries came under key team, which fills it",
+        )
+        assert here.pushes("one", "two").entries == 2
+        assert mine.pushes("one", "two").remark == ""
 
-    def test_held_by_another_key(self, here, sites):
+    def test_held_by_another_key(self, here, mine):
         """What the pack of another trusted key holds is not pushed again under the own one."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        there = sites("there").use()
-        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
-        there.makes("one", "two")
-        assert packs.push(NAME, there.address).entries == 1
-        assert {*packed(there)} == {"two"}
+        here.pushes("one")
+        assert mine.pushes("one", "two").entries == 1
+        assert mine.packed() == ["two"]
 
     def test_foreign_content(self, here, sites):
         """What came under another key too, or in part, is not signed: its bytes may be those of the other one."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        second = sites("second").use()
-        line = seal.new("second").line
-        second.makes("one")
-        second.use(trusted_keys=[])
-        packs.push(NAME, second.address)
-        there = sites("there").use()
-        there.use(trusted_keys=[*here.settings["trusted_keys"], line, seal.new("mine").line])
-        packs.pull(NAME, there.address)
+        here.pushes("one")
+        second = sites("second")
+        line = second.signs("second")
+        second.pushes("one")
+        there = sites("there", here.line, line)
+        there.use(trusted_keys=[here.line, line, there.signs("mine")])
+        there.pulls()
         there.use(trusted_keys=[])
-        there.makes("one")
-        found = packs.push(NAME, there.address)
-        assert (found.entries, "came under key" in found.remark) == (0, True)
+        outcome = there.pushes("one")
+        assert (outcome.entries, "came under key" in outcome.remark) == (0, True)
 
-    def test_at_once(self, here):
+    def test_at_once(self, here, monkeypatch):
         """What another process puts between reading and putting is kept."""
         here.makes("one")
-        name, put = driver.pack_name(NAME, seal.signing()[0]), stores.FileStore.put
+        _store, name, _blob = here.pack()
+        put = stores.FileStore.put
 
-        def late(self, *given):
-            stores.FileStore.put = put
-            entry = row("other")
-            blob = seal.seal(
-                name,
-                seal.signing()[1],
-                contents.pack({("generator", entry.key.digest): entry}, CacheInfo()),
-            )
-            assert put(self, name, blob)
+        def put_late(self, *given):
+            monkeypatch.setattr(stores.FileStore, "put", put)
+            assert put(self, name, seal.seal(name, seal.signing()[1], bundled("other")))
             return put(self, *given)
 
-        stores.FileStore.put = late
-        try:
-            assert packs.push(NAME, here.address).entries == 1
-        finally:
-            stores.FileStore.put = put
-        assert {*packed(here)} == {"one", "other"}
+        monkeypatch.setattr(stores.FileStore, "put", put_late)
+        assert packs.push(NAME, here.address).entries == 1
+        assert {*here.packed()} == {"one", "other"}
 
     def test_beside_others_for_ever(self, here, monkeypatch):
         """A push that never gets its turn is an error, and its entries wait for the next one."""
         here.makes("one")
-        monkeypatch.setattr(stores.FileStore, "put", lambda *_given: False)
-        with pytest.raises(RemoteFault, match="others pushed at each try"):
-            packs.push(NAME, here.address, seconds=0.0)
-        monkeypatch.undo()
+        with monkeypatch.context() as patched:
+            patched.setattr(stores.FileStore, "put", lambda *_given: False)
+            with pytest.raises(RemoteFault, match="others pushed at each try"):
+                packs.push(NAME, here.address, seconds=0.0)
         here.use()
         assert len(waiting()) == 1
 
     def test_lost(self, here):
         """The last writer wins; a later push carries all that its run used, so what was lost comes back."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        store, name = store_of(here.address, 1.0), driver.pack_name(NAME, seal.signing()[0])
-        before = store.get(name)
-        here.makes("two")
-        packs.push(NAME, here.address)
+        here.pushes("one")
+        store, name, before = here.pack()
+        here.pushes("two")
         store.put(name, before)  # by a process that had read it before
-        here.makes("one", "two")
-        assert packs.push(NAME, here.address).entries == 1
-        assert {*packed(here)} == {"one", "two"}
+        assert here.pushes("one", "two").entries == 1
+        assert {*here.packed()} == {"one", "two"}
 
     def test_damaged_pack(self, here):
         """A damaged pack of the own key is an error with its cure; `anew` starts it over."""
-        here.makes("one")
-        packs.push(NAME, here.address)
-        name = driver.pack_name(NAME, seal.signing()[0])
-        store_of(here.address, 1.0).put(name, b"no pack")
-        here.makes("two")
+        here.pushes("one")
+        store, name, _blob = here.pack()
+        store.put(name, b"no pack")
         with pytest.raises(RemoteFault, match="kcl push --anew"):
-            packs.push(NAME, here.address)
+            here.pushes("two")
         assert packs.push(NAME, here.address, anew=True).entries == 1
-        assert {*packed(here)} == {"two"}
+        assert here.packed() == ["two"]
 
     def test_damaged_once(self, here, monkeypatch):
         """One damaged read loses nothing: the pack is read again."""
-        here.makes("one")
-        packs.push(NAME, here.address)
+        here.pushes("one")
         look, reads = stores.FileStore.look, []
 
         def damaged(self, name):
@@ -362,35 +343,24 @@ class TestPush:
             return (blob[:-1] if len(reads) == 1 else blob), mark
 
         monkeypatch.setattr(stores.FileStore, "look", damaged)
-        here.makes("two")
-        assert packs.push(NAME, here.address).entries == 1
+        assert here.pushes("two").entries == 1
         assert len(reads) == 3  # the last time as it is put
-        assert {*packed(here)} == {"one", "two"}
+        assert {*here.packed()} == {"one", "two"}
 
     def test_bound(self, here, monkeypatch):
-        """Where there is too much, entries go, the least recently used first."""
+        """Where there is too much, entries go, the least recently used first; what fits into no pack is said."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
         for kernel in ("a", "b", "c"):
-            here.makes(kernel, size=30_000)
-            packs.push(NAME, here.address)
+            here.pushes(kernel, size=30_000)
         here.makes("a", size=30_000)
-        here.makes("d", size=30_000)
-        packs.push(NAME, here.address)
-        assert packed(here) == ["c", "a", "d"]
-
-    def test_full(self, here, monkeypatch):
-        """What cannot fit is said, and the pack still takes what can."""
-        monkeypatch.setattr(stores, "LIMIT", 100_000)
-        here.makes("a", size=30_000)
-        packs.push(NAME, here.address)
+        here.pushes("d", size=30_000)
+        assert here.packed() == ["c", "a", "d"]
+        outcome = here.pushes("huge", size=200_000)
+        assert (outcome.entries, outcome.fault) == (0, "")
+        assert "1 of them do not fit" in outcome.remark
         here.makes("huge", size=200_000)
-        found = packs.push(NAME, here.address)
-        assert (found.entries, found.fault) == (0, "")
-        assert "1 of them do not fit" in found.remark
-        here.makes("huge", size=200_000)
-        here.makes("b", size=30_000)
-        assert packs.push(NAME, here.address).entries == 1
-        assert {*packed(here)} == {"a", "b"}
+        assert here.pushes("b", size=30_000).entries == 1
+        assert here.packed() == ["a", "d", "b"]
 
 
 CROWD = """
@@ -442,41 +412,42 @@ class TestLies:
 
     @pytest.fixture
     def pack(self, here):
-        """A good pack, with the functions to read and replace it."""
-        here.makes("one", "two")
-        packs.push(NAME, here.address)
-        store, name = store_of(here.address, 1.0), driver.pack_name(NAME, seal.signing()[0])
-        return store, name, store.get(name)
+        """A good pack, with the store that has it."""
+        here.pushes("one", "two")
+        return here.pack()
 
-    def refused(self, here, sites):
-        """Pull on a fresh machine: nothing may come."""
-        there = sites(f"there-{random.random()}").use(trusted_keys=here.settings["trusted_keys"])
-        found = packs.pull(NAME, here.address)
-        assert re.search(r"(team|pack of kcl).*kcl key forget", found.fault)
-        assert found.entries == 0
-        assert there.has() == set()
-        assert brought() == {}
+    @pytest.fixture
+    def refused(self, there):
+        """Return a function that pulls on another machine: nothing may come."""
 
-    def test_replayed(self, here, sites, pack):
+        def refused():
+            outcome = there.pulls()
+            assert re.search(r"(team|pack of kcl).*kcl key forget", outcome.fault)
+            assert outcome.entries == 0
+            assert there.has() == set()
+            assert brought() == {}
+
+        return refused
+
+    def test_replayed(self, here, pack, refused):
         """A pack of another driver, signed by the trusted key."""
         store, name, _blob = pack
+        here.use()
         used.leave("other", [("generator", row("one").key.digest)])
         packs.push("other", here.address)
         store.put(name, store.get(driver.pack_name("other", seal.signing()[0])))
-        self.refused(here, sites)
+        refused()
 
-    def test_unsigned_in_place(self, here, sites, pack):
+    def test_unsigned_in_place(self, pack, refused):
         """A pack without a signature under the name of a key."""
         store, name, blob = pack
         store.put(name, seal.seal(name, None, seal.unseal(name, blob, seal.UNSIGNED)[1]))
-        self.refused(here, sites)
+        refused()
 
-    def test_older(self, here, sites, pack):
+    def test_older(self, here, there, pack):
         """An older pack of the key is believed: it costs time only."""
         store, name, blob = pack
-        here.makes("three")
-        packs.push(NAME, here.address)
+        here.pushes("three")
         store.put(name, blob)
-        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
-        assert packs.pull(NAME, here.address).entries == 2
+        assert there.pulls().entries == 2
         assert there.has() == {"one", "two"}

@@ -20,7 +20,7 @@ def leave(*addresses):
 
 def taken():
     """Take up what waits; return the addresses."""
-    with used.taken(NAME) as places:
+    with used.take(NAME) as places:
         return [address for _layer, address in places]
 
 
@@ -38,13 +38,13 @@ def test_taken():
     used.leave("other", [("binary", "x")])
     assert used.last() == "other"
     places = [("generator", "c"), ("generator", "d"), ("binary", "e"), ("binary", "a/b")]
-    with contextlib.suppress(ZeroDivisionError), used.taken(NAME) as found:
+    with contextlib.suppress(ZeroDivisionError), used.take(NAME) as found:
         assert found == places
         time.sleep(0.02)
         leave("late")  # by a run that ends now
         raise ZeroDivisionError
     assert used.waits(NAME)
-    with used.taken(NAME) as found:
+    with used.take(NAME) as found:
         assert found == [*places, ("binary", "late")]
         leave("later")
     assert taken() == ["later"]

@@ -9,6 +9,7 @@ import prepare_recipes
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from elementwise import elementwise
 from measured import put
 from prepare_recipes import filled, scaled
 
@@ -61,9 +62,8 @@ class TestHere:
         with pytest.raises(TypeError, match=r"call it: filled\(\)"):
             kcl.prepare([filled], context)
         for alone in (filled, filled(1)):
-            with pytest.raises(
-                TypeError, match=r"a list of kernels: write kcl.prepare\(\[...\], context\)"
-            ):
+            words = r"a list of kernels: write kcl.prepare\(\[...\], context\)"
+            with pytest.raises(TypeError, match=words):
                 kcl.prepare(alone, context)
         with pytest.raises(ValueError, match="not 0"):
             kcl.prepare([filled(1)], context, processes=0)
@@ -71,14 +71,11 @@ class TestHere:
     @pytest.mark.one_platform
     def test_errors(self, context):
         """The error names every kernel that could not be prepared; the others are ready."""
-        with pytest.raises(
-            kcl.PrepareError, match=r"2 of 4 kernels could not be prepared"
-        ) as caught:
-            kcl.prepare([filled(1), filled("a b"), filled("c d"), filled(2)], context, processes=1)
-        assert [kernel for kernel, _error in caught.value.errors] == [
-            "filled(number='a b')",
-            "filled(number='c d')",
-        ]
+        kernels = [filled(number) for number in (1, "a b", "c d", 2)]
+        with pytest.raises(kcl.PrepareError, match="2 of 4 kernels could not be") as caught:
+            kcl.prepare(kernels, context, processes=1)
+        failed = [kernel for kernel, _error in caught.value.errors]
+        assert failed == ["filled(number='a b')", "filled(number='c d')"]
         assert "filled(number='c d'): RuntimeError: clBuildProgram failed" in str(caught.value)
         assert isinstance(caught.value.__cause__, cl.RuntimeError)
         before = misses("binary")
@@ -118,21 +115,12 @@ class TestInWorkers:
         def local(number):
             return prepare_recipes.source(prepare_recipes.body(number))
 
-        kernels = [
-            local(7),
-            prepare_recipes.fatal(5),
-            prepare_recipes.fatal(6),
-            filled(3),
-            filled("a b"),
-        ]
-        with (
-            pytest.raises(kcl.PrepareError, match="1 of 5") as caught,
-            pytest.warns(
-                kcl.CacheWarning,
-                match=r"\d kernels were prepared by this process alone.*belongs below",
-            ),
-        ):
-            kcl.prepare(kernels, context, processes=2)
+        fatal = prepare_recipes.fatal
+        kernels = [local(7), fatal(5), fatal(6), filled(3), filled("a b")]
+        words = r"\d kernels were prepared by this process alone.*belongs below"
+        with pytest.raises(kcl.PrepareError, match="1 of 5") as caught:
+            with pytest.warns(kcl.CacheWarning, match=words):
+                kcl.prepare(kernels, context, processes=2)
         assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')"]
         assert [launched(kernel, context) for kernel in kernels[:4]] == [7, 5, 6, 3]
 
@@ -149,17 +137,13 @@ class TestInWorkers:
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
 def chosen(value=1):
     """Write the chosen value."""
-    text = f"kernel void chosen(global int *x, int n) {{ x[get_global_id(0)] = {value}; }}"
-    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text, entry="chosen", arguments=arguments, global_size="n")
+    return elementwise("chosen", f"x[i] = {value};", np.int32, x="inout")
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"})
 def multiple(n: kcl.Size):
     """Write what divides the size."""
-    text = f"kernel void multiple(global int *x, int n) {{ x[get_global_id(0)] = {n.multiple}; }}"
-    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text, entry="multiple", arguments=arguments, global_size="n")
+    return elementwise("multiple", f"x[i] = {n.multiple};", np.int32, x="inout")
 
 
 @pytest.mark.one_platform
@@ -181,20 +165,11 @@ class TestSizes:
         # PoCL's entries are completed by a helper, which is late on a busy machine.
         kcl.flush()
         before = misses(), misses("binary")
-        for kernel, size, value in (
-            (chosen(), 7, 1),
-            (chosen(), 64, 2),
-            (chosen(), 100, 3),
-            (multiple(), 64, 64),
-        ):
+        sizes = ((chosen(), 7, 1), (chosen(), 64, 2), (chosen(), 100, 3), (multiple(), 64, 64))
+        for kernel, size, value in sizes:
             _event, (x,) = kernel(queue, x=np.zeros(size, np.int32))
             assert set(x.tolist()) == {value}
         assert (misses(), misses("binary")) == before
-
-
-def test_label():
-    """An item has the label of its kernel, with the parameters."""
-    assert PreparationItem(filled(2), {}).label == "filled(number=2)"
 
 
 @pytest.fixture
@@ -238,12 +213,11 @@ class TestHelper:
         """No helper shares the processors with the workers; their entries are completed whatever `KCL_PROMOTE` says."""
         monkeypatch.setenv("KCL_PROMOTE", when)
         queue, seen = JobQueue(option.folder("kcl")), []
-        assert (
-            prepare.work(
-                items(6), context, 2, lambda done, _: seen.append((done, queue.has_helper()))
-            )
-            == []
-        )
+
+        def note(done, _kernel):
+            seen.append((done, queue.has_helper()))
+
+        assert prepare.work(items(6), context, 2, note) == []
         assert seen == [(done, False) for done in range(1, 7)]
         assert kcl.flush()
         assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 6

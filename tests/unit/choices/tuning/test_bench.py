@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import time
 
 import numpy as np
 import pytest
+from elementwise import elementwise
 
 import kcl
 from kcl.base import settings
 from kcl.choices.tuning import bench as benches
-from kcl.choices.tuning import candidates, inputs, race
+from kcl.choices.tuning import inputs, race
 from kcl.choices.tuning.bench import Bench, Child, ChildFault
-from kcl.choices.tuning.candidates import CandidateFiles
 from kcl.choices.tuning.inputs import is_cut
 from kcl.choices.tuning.race import Sample
-from kcl.drivers import devices
 from kcl.drivers.child import Verdict
-from kcl.handle import chooser_of
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -28,37 +24,23 @@ pytestmark = pytest.mark.slow_platforms
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def doubling(text="", local=1):
     """Double, and do something else."""
-    code = f"""kernel void doubling(global float *x, global float *z, int n)
-               {{ int i = get_global_id(0); {text} z[i] = 2*x[i]; }}"""
-    arguments = [
-        kcl.Array("x", np.float32, "n", "in"),
-        kcl.Array("z", np.float32, "n", "out"),
-        kcl.Scalar("n", np.int32),
-    ]
-    return kcl.Source(
-        code, entry="doubling", arguments=arguments, global_size="n", local_size=local
-    )
+    return elementwise("doubling", f"{text} z[i] = 2*x[i];", local_size=local, x="in", z="out")
 
 
+X = np.arange(1, 65, dtype=np.float32)
 NULL = "*(global volatile float *) 0 = 1;"
 LATE = f"if (z[i] == 2*x[i]) {NULL}"  # in the race, where outputs are left as they are
 SLOW = "float y = x[i]; for (int k = 0; k < 3000; ++k) y = sin(y); if (y > 2) return;"
 
 
 @pytest.fixture
-def workshop(queue, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    given = {"x": np.arange(1, 65, dtype=np.float32)}
-    with candidates.folder() as folder:
-        with contextlib.closing(
-            CandidateFiles(chooser_of(doubling()), queue, given, folder)
-        ) as made:
-            yield made
+def workshop(files_of):
+    return files_of(doubling(), x=X)
 
 
 @pytest.fixture
-def question(workshop, queue):
-    return workshop.question(devices.places_of(queue.context), None, 60.0)
+def question(workshop, question_of):
+    return question_of(workshop)
 
 
 @pytest.fixture
@@ -81,10 +63,10 @@ def later(seconds=300.0):
 class TestCheck:
     def test_all_go_on(self, bench, workshop, platform_name):
         """Candidates that crash or hang cost themselves only, and the next ones go to a new child."""
-        found = [trial(workshop, text) for text in ("", NULL, "/* */", NULL + ";", "float y;")]
-        bench.check(iter(found), later())
+        trials = [trial(workshop, text) for text in ("", NULL, "/* */", NULL + ";", "float y;")]
+        bench.check(iter(trials), later())
         death = "does not launch" if platform_name == "nvidia" else "crashes"
-        assert [one.verdict.outcome for one in found] == ["ok", death, "ok", death, "ok"]
+        assert [one.verdict.outcome for one in trials] == ["ok", death, "ok", death, "ok"]
         bench.limit = 1.0
         bench.check([hanging := trial(workshop, "while (!i && x[i] != -5) z[i] += 1;")], later())
         bench.limit = 60.0
@@ -118,20 +100,17 @@ class TestRace:
         one_group, many_groups = trial(workshop, ";"), trial(workshop, ";;")
         made = Bench(question, workshop.default.trial, workshop.folder)
         times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
+
+        def winner(*trials):
+            left = made.race([*trials], race.ROUNDS, later())
+            return race.winner({trial: trial.standing for trial in left}, [*trials])
+
         monkeypatch.setattr(
-            made,
-            "_round",
-            lambda _racers, running, _sample: {racer: times[racer] for racer in running},
+            made, "_round", lambda _racers, running, _seconds: {at: times[at] for at in running}
         )
-        found = made.race([one_group, many_groups], race.ROUNDS, later())
-        assert (
-            race.winner({one: one.standing for one in found}, [one_group, many_groups])
-            is many_groups
-        )
-        found = made.race([one_group], race.ROUNDS, later())
+        assert winner(one_group, many_groups) is many_groups
         times[0] = Sample(0.026, 0.053)
-        made.race([one_group], race.ROUNDS, later())
-        assert race.winner({one_group: one_group.standing}, [one_group]) is None
+        assert winner(one_group) is None
 
     def test_the_child(self, bench, workshop):
         """A child that built right candidates lets them race; one that had a wrong one does not."""
@@ -146,10 +125,9 @@ class TestRace:
     def test_the_time(self, workshop, question, monkeypatch):
         """A race whose time is over has the rounds that winning takes, if it is the last one."""
         made, one = Bench(question, workshop.default.trial, workshop.folder), trial(workshop, ";")
+        sample = Sample(0.1, 0.1)
         monkeypatch.setattr(
-            made,
-            "_round",
-            lambda _racers, running, _sample: dict.fromkeys(running, Sample(0.1, 0.1)),
+            made, "_round", lambda _racers, running, _seconds: dict.fromkeys(running, sample)
         )
         assert made.race([one], race.ROUNDS, later(-1)) == []
         assert made.race([one], race.ROUNDS, later(-1), is_last=True) == [one]
@@ -177,20 +155,15 @@ class TestBench:
     @pytest.mark.parametrize(
         ("text", "local"), [(f"if (n == 63) {NULL}", 1), ("if (n == 63) z[n] = 1;", 1), ("", 2)]
     )
-    def test_a_cut_at_which_the_default_fails(self, queue, tmp_path, text, local):
+    def test_a_cut_at_which_the_default_fails(self, files_of, question_of, text, local):
         """A cut at which the default does not run is left out; so is one with a work-group that does not divide it."""
 
         @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
         def whole(text=text):
             return doubling.function(text, local)
 
-        workshop = CandidateFiles(
-            chooser_of(whole()), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path)
-        )
-        default, question = (
-            workshop.default.trial,
-            workshop.question(devices.places_of(queue.context), None, 60.0),
-        )
+        workshop = files_of(whole(), x=X)
+        default, question = workshop.default.trial, question_of(workshop)
         with Bench(question, default, workshop.folder) as made:
             assert not any(map(is_cut, default.codes))
             made.check([found := trial(workshop, ";")], later())
@@ -241,28 +214,24 @@ DEFAULT = {"per": 4, "factor": 1.0, "tail": 0}
 
 class TestCompare:
     @pytest.fixture
-    def files(self, queue, tmp_path, monkeypatch):
-        """The files of a reduction, whose tuning has one child at a time."""
+    def verdicts(self, files_of, question_of, monkeypatch):
+        """Return a function that tells the verdicts of choices of a reduction, one child at a time."""
         monkeypatch.setattr(settings, "processors", lambda: 1)
-        given = {"x": np.ones(100, np.float32)}
-        with contextlib.closing(
-            CandidateFiles(chooser_of(partial()), queue, given, str(tmp_path))
-        ) as made:
-            yield made
+        files = files_of(partial(), x=np.ones(100, np.float32))
 
-    def verdicts(self, files, compare, *choices):
-        """Return the verdicts of choices."""
-        asked = files.question(devices.places_of(files.queue.context), None, 60.0)
-        asked = asked._replace(compared=None if compare is None else ())
-        found = [files.candidate({**DEFAULT, **one}).trial for one in choices]
-        with Bench(asked, files.default.trial, files.folder, later(), compare) as made:
-            made.check(found, later())
-            made.race([one for one in found if one.verdict.outcome == "ok"], 2, later())
-        return [one.verdict for one in found]
+        def verdicts(compare, *choices):
+            question = question_of(files)._replace(compared=None if compare is None else ())
+            trials = [files.candidate({**DEFAULT, **choice}).trial for choice in choices]
+            with Bench(question, files.default.trial, files.folder, later(), compare) as made:
+                made.check(trials, later())
+                made.race([one for one in trials if one.verdict.outcome == "ok"], 2, later())
+            return [trial.verdict for trial in trials]
 
-    def test_another_shape(self, files):
+        return verdicts
+
+    def test_another_shape(self, verdicts):
         """Without a comparison an output of another shape is refused, and the first one has the cure."""
-        first, second = self.verdicts(files, None, {"per": 2}, {"per": 10})
+        first, second = verdicts(None, {"per": 2}, {"per": 10})
         assert first == (
             "has another shape",
             "part has (50,), by the default (25,); "
@@ -270,10 +239,10 @@ class TestCompare:
         )
         assert second == ("has another shape", "part has (10,), by the default (25,)")
 
-    def test_own(self, files):
+    def test_own(self, verdicts):
         """Outputs that a comparison reads may have any shape; what it returns is compared, and the other outputs are."""
         choices = [{"per": 2}, {"per": 10, "factor": 2.0}, {"per": 5, "tail": 1}]
-        found = self.verdicts(files, lambda out: out["part"].sum(), *choices)
+        found = verdicts(lambda out: out["part"].sum(), *choices)
         assert [one.outcome for one in found] == ["ok", "wrong result", "writes past the end"]
         assert found[1].detail.startswith("compare is 200.0, by the default 100.0")
         assert found[2].detail == "of part"
@@ -286,14 +255,14 @@ class TestCompare:
             (lambda out: str(out["z"]), "compare= returns <U"),
         ],
     )
-    def test_bad(self, files, compare, words):
+    def test_bad(self, verdicts, compare, words):
         """A comparison that fails with the default, reads nothing or returns no numbers is the user's error."""
         with pytest.raises(TypeError, match=re.escape(words)):
-            self.verdicts(files, compare)
+            verdicts(compare)
 
 
 class TestLeft:
-    def test_hanging_form(self, queue, tmp_path, monkeypatch):
+    def test_hanging_form(self, files_of, question_of, monkeypatch):
         """A form on which the default does not end is left out alone, and candidates are compared on the others."""
         monkeypatch.setattr(settings, "processors", lambda: 1)
 
@@ -301,12 +270,10 @@ class TestLeft:
         def ending(text="while (x[i] < 0) z[i] += 1;"):
             return doubling.function(text)
 
-        given = {"x": np.arange(1, 65, dtype=np.float32)}
-        files = CandidateFiles(chooser_of(ending()), queue, given, str(tmp_path))
+        files = files_of(ending(), x=X)
         found = trial(files, "if (x[i] < 1) { z[i] = 0; return; }")
         files.close()
-        asked = files.question(devices.places_of(queue.context), None, 60.0)
-        with Bench(asked, files.default.trial, files.folder) as made:
+        with Bench(question_of(files), files.default.trial, files.folder) as made:
             made.check([found], later())
         assert {form: one.outcome for form, one in made.left.items()} == {inputs.SIGNED: "hangs"}
         assert found.verdict.outcome == "wrong result"
@@ -365,12 +332,3 @@ class TestChild:
         own = Child(question, workshop.folder)
         own.pipe.close()
         assert own.process.wait(60) == 0
-
-    def test_hang(self, workshop, question):
-        """A question without an answer in time ends the child."""
-        own = Child(question, workshop.folder)
-        with pytest.raises(ChildFault) as caught:
-            own.ask(0.0, "begin", "", trial(workshop, "").codes[""])
-        assert caught.value.verdict.outcome == "hangs"
-        assert own.process.returncode is not None
-        assert not os.path.exists(f"/proc/{own.process.pid}")

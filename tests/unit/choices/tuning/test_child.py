@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pyopencl as cl
 import pytest
+from elementwise import elementwise
 
 import kcl
 from kcl.choices.tuning import child
-from kcl.choices.tuning.candidates import CandidateFiles
-from kcl.choices.tuning.child import Rig
-from kcl.drivers import devices
-from kcl.handle import chooser_of
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -21,17 +16,7 @@ pytestmark = pytest.mark.slow_platforms
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
     """Write one array, and change another one."""
-    code = f"""kernel void accumulating(global float *x, global float *w, global float *z, int n)
-               {{ int i = get_global_id(0); {text} }}"""
-    arguments = [
-        kcl.Array("x", np.float32, "n", "in"),
-        kcl.Array("w", np.float32, "n", "inout"),
-        kcl.Array("z", np.float32, "n", "out"),
-        kcl.Scalar("n", np.int32),
-    ]
-    return kcl.Source(
-        code, entry="accumulating", arguments=arguments, global_size="n", local_size=1
-    )
+    return elementwise("accumulating", text, local_size=1, x="in", w="inout", z="out")
 
 
 @kcl.kernel(space=kcl.space(factor=[1, 2]))
@@ -39,44 +24,38 @@ def swapping(factor=1):
     """Negate a matrix in Fortran's order."""
     import loopy as lp
 
-    domain, arguments = (
-        "{[i,j]: 0<=i<2 and 0<=j<3}",
-        [lp.GlobalArg("x", np.float32, shape=(2, 3), order="F"), ...],
-    )
-    return lp.make_kernel(
-        domain, f"z[i,j] = -{factor}*x[i,j]", arguments, lang_version=(2018, 2), name="swapping"
-    )
+    domain, text = "{[i,j]: 0<=i<2 and 0<=j<3}", f"z[i,j] = -{factor}*x[i,j]"
+    arguments = [lp.GlobalArg("x", np.float32, shape=(2, 3), order="F"), ...]
+    return lp.make_kernel(domain, text, arguments, lang_version=(2018, 2), name="swapping")
 
 
 RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
 
 
 @pytest.fixture
-def workshop(queue, tmp_path):
-    given = {"x": np.arange(1, 65, dtype=np.float32), "w": np.ones(64, np.float32)}
-    with contextlib.closing(
-        CandidateFiles(chooser_of(accumulating()), queue, given, str(tmp_path))
-    ) as made:
-        yield made
+def workshop(files_of):
+    return files_of(accumulating(), x=np.arange(1, 65, dtype=np.float32), w=np.ones(64, np.float32))
 
 
 @pytest.fixture
-def bench(workshop, context, monkeypatch):
-    """The bench of a child that has launched the default."""
-    return begun(workshop, context, monkeypatch)
+def begun(workshop, rig_of):
+    """Return a function that makes a rig, which has launched the default."""
+
+    def begun(tolerance=None):
+        rig = rig_of(workshop, tolerance)
+        for form, code in workshop.default.trial.codes.items():
+            verdict, seconds, _outputs = rig.begin(form, code)
+            assert verdict.outcome == "ok"
+            assert seconds > 0
+        rig.weigh("", code)
+        return rig
+
+    return begun
 
 
-def begun(workshop, context, monkeypatch, tolerance=None):
-    monkeypatch.setattr(
-        cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel
-    )  # the bench replaces it
-    made = Rig(workshop.question(devices.places_of(context), tolerance, 30.0))
-    for form, code in workshop.default.trial.codes.items():
-        verdict, seconds, _outputs = made.begin(form, code)
-        assert verdict.outcome == "ok"
-        assert seconds > 0
-    made.weigh("", code)
-    return made
+@pytest.fixture
+def bench(begun):
+    return begun()
 
 
 def default(bench):
@@ -95,11 +74,11 @@ class TestMemory:
         call = bench._calls[""]
         x = call.arrays["x"]
         assert x.base_data.size == x.nbytes + child.GUARD
-        assert call.broken(call.read()) == []
+        assert call.find_broken(call.read()) == []
         cl.enqueue_copy(bench.queue, x.base_data, np.zeros(1, np.uint8), dst_offset=x.nbytes + 4095)
-        assert call.broken(call.read()) == ["x"]
+        assert call.find_broken(call.read()) == ["x"]
         call.launch(default(bench))
-        assert call.broken(call.read()) == []
+        assert call.find_broken(call.read()) == []
         assert np.array_equal(call.results(call.read())["x"], np.arange(1, 65))
 
     def test_pattern(self, bench):
@@ -108,27 +87,22 @@ class TestMemory:
         assert np.isnan(found["z"]).all()
         assert np.array_equal(found["w"], np.ones(64))
 
-    def test_order(self, queue, context, tmp_path, monkeypatch):
+    def test_order(self, files_of, rig_of):
         """An array in Fortran's order stays one."""
         like = np.asfortranarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
-        made = CandidateFiles(chooser_of(swapping()), queue, {"x": like}, str(tmp_path))
-        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
-        rig = Rig(made.question(devices.places_of(context), None, 30.0))
-        assert rig.begin("", made.default.trial.codes[""])[0].outcome == "ok"
+        files = files_of(swapping(), x=like)
+        rig = rig_of(files)
+        assert rig.begin("", files.default.trial.codes[""])[0].outcome == "ok"
         call = rig._calls[""]
         assert call.arrays["x"].flags.f_contiguous
         assert np.array_equal(call.results(call.starts)["x"], like)
 
 
 class TestVerdict:
-    def test_right(self, bench, workshop):
-        """A candidate that computes the same in another way is right."""
-        found = workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial
-        assert bench.check(found.codes)[0].outcome == "ok"
-
     @pytest.mark.parametrize(
         ("text", "outcome", "detail"),
         [
+            ("z[i] = x[i] + x[i]; w[i] += x[i];", "ok", ""),
             ("w[i] += x[i];", "wrong result", "z[0] is nan, by the default 2.0, 64 of 64 elements"),
             (
                 "z[i] = 2*x[i];",
@@ -141,14 +115,14 @@ class TestVerdict:
         ],
     )
     def test_wrong(self, bench, workshop, text, outcome, detail):
-        """What is not written, not changed, or written behind an array is seen; copied guards differ."""
+        """What is not written, not changed, or written behind an array is seen; copied guards differ.
+
+        A message of the compiler has no path of a temporary file.
+        """
         found = verdict(bench, workshop, text)
         assert found[0] == outcome
         assert detail in found[1]
-
-    def test_no_paths(self, bench, workshop):
-        """A message of the compiler has no path of a temporary file."""
-        assert "/" not in verdict(bench, workshop, "z[i] = y;")[1]
+        assert "/" not in found[1]
 
     @pytest.mark.parametrize(
         ("tolerance", "factor", "outcome"),
@@ -159,10 +133,10 @@ class TestVerdict:
             (0.1, 1.05, "ok"),
         ],
     )
-    def test_tolerance(self, workshop, context, monkeypatch, tolerance, factor, outcome):
+    def test_tolerance(self, workshop, begun, tolerance, factor, outcome):
         """Results may differ by the root of the dtype's epsilon times each element, by what is given, or by no bit."""
-        bench = begun(workshop, context, monkeypatch, tolerance)
-        assert verdict(bench, workshop, f"z[i] = 2*x[i]*{factor}f; w[i] += x[i];")[0] == outcome
+        text = f"z[i] = 2*x[i]*{factor}f; w[i] += x[i];"
+        assert verdict(begun(tolerance), workshop, text)[0] == outcome
 
     def test_cut(self, bench, workshop):
         """At a cut the arrays are shorter, and the guard lies directly behind them."""

@@ -11,7 +11,8 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from at_once import at_once
-from harness import PLATFORMS, ROOT, SUPPORT
+from elementwise import elementwise
+from harness import PLATFORMS, SUPPORT
 from loopy.diagnostic import LoopyError
 from measured import put
 
@@ -21,6 +22,7 @@ from kcl.cache import layers
 from kcl.choices.tuning import chooser
 from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
+from kcl.launch import HOT
 from kcl.line import Line
 from kcl.programs import headers
 
@@ -63,12 +65,7 @@ def filling(value=1, how="right"):
 @kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(value=[1, 2]))
 def both(n: kcl.Size, value=1):
     """Ask for a size itself, beside the choice."""
-    text = (
-        f"kernel void both(global int *x) {{ x[get_global_id(0)] = {value} + {n.multiple} * 100; }}"
-    )
-    return kcl.Source(
-        text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16
-    )
+    return elementwise("both", f"x[i] = {value} + {n.multiple} * 100;", np.int32, x="inout")
 
 
 DEVICES = """
@@ -108,9 +105,7 @@ DEVICES = """
 
 def valued(value=1):
     """Write the chosen value, to as many elements as the call says."""
-    text = f"kernel void valued(global double *x, int n) {{ x[get_global_id(0)] = {value}; }}"
-    arguments = [kcl.Array("x", np.float64, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text, entry="valued", arguments=arguments, global_size="n")
+    return elementwise("valued", f"x[i] = {value};", np.float64, x="inout")
 
 
 def row(*sizes, ratio=0.5, **choice):
@@ -133,58 +128,67 @@ def filled(kernel, queue):
     return x[0]
 
 
-def axpy_table(kernel, queue, *rows, dtype=np.float32):
-    return put(kernel, queue, *rows, x=np.empty(1, dtype))
+def axpy_table(kernel, queue, *rows):
+    return put(kernel, queue, *rows, x=np.empty(1, np.float32))
+
+
+def begun_anew(queue):
+    """Have kcl know as little as in a new process; return another queue."""
+    process.reset()
+    return cl.CommandQueue(queue.context)
+
+
+PLAIN = {block: {"block": block, "exact": False} for block in (16, 32, 256)}
+UNTUNED_WORDS = "the default block=64, exact=False"
 
 
 @pytest.mark.one_platform
 class TestDispatch:
-    def test_untuned(self, queue, tmp_path):
-        """Untuned sizes take the defaults, and nothing is written for that."""
-        assert (
-            added(axpy(), queue, 100)
-            == "n = 100: the default block=64, exact=False: nothing is measured"
-        )
-        assert not (tmp_path / "cache" / "kcl" / "tuning").exists()
-        assert {"defaults": 1, "hits": 0, "misses": 0}.items() <= kcl.stats()["tuning"].items()
-        assert (
-            kcl.stats()["generator"] | {"misses": 1, "hits": 0, "errors": 0}
-            == kcl.stats()["generator"]
-        )
+    @pytest.mark.parametrize(
+        ("rows", "decisions"),
+        [
+            ([], {100: f"{UNTUNED_WORDS}: nothing is measured"}),
+            (
+                [row(96, **PLAIN[256]), row(100, **PLAIN[16])],
+                {
+                    100: "block=16, exact=False, measured at n=100, takes 0.5 of the time of the default"
+                },
+            ),
+            (
+                [row(64, **PLAIN[16]), row(120, **PLAIN[256])],
+                {
+                    **dict.fromkeys((80, 32), "block=16"),
+                    **dict.fromkeys((127, 240), "block=256"),
+                    241: f"{UNTUNED_WORDS}: no row is within a factor of two; "
+                    "the nearest is block=256, exact=False, measured at n=120",
+                },
+            ),
+            (
+                [row(100, **PLAIN[32]), row(110, block=16, exact=0), row(120, **PLAIN[16])],
+                {100: "block=16, exact=False, measured at n=120"},
+            ),
+        ],
+        ids=["untuned", "of these sizes", "within a factor of two", "a value that is not listed"],
+    )
+    def test_row(self, queue, rows, decisions):
+        """A call takes the row for its sizes, else the nearest within a factor of two, else the defaults."""
+        kernel = axpy()
+        axpy_table(kernel, queue, *rows)
+        for size, words in decisions.items():
+            assert added(kernel, queue, size).startswith(f"n = {size}: {words}")
 
     def test_untuned_is_no_miss(self, queue, monkeypatch):
         """`KCL_STRICT=hit` lets an untuned size pass, and raises for a choice whose code is not in the cache."""
         added(axpy(), queue, 100)
+        assert {"defaults": 1, "hits": 0, "misses": 0}.items() <= kcl.stats()["tuning"].items()
         kcl.flush()
         monkeypatch.setenv("KCL_STRICT", "hit")
-        process.reset()
-        kernel, queue = axpy(), cl.CommandQueue(queue.context)
+        queue, kernel = begun_anew(queue), axpy()
         added(kernel, queue, 100)
         axpy_table(kernel, queue, row(100, block=16, exact=False))
         with pytest.raises(kcl.CacheMiss, match="axpy"):
             added(kernel, queue, 100)
         assert chooser_of(kernel).table(queue).rows[0].outcome == "ok"
-
-    def test_exact_sizes(self, queue):
-        """The row of the same sizes serves a call."""
-        kernel = axpy()
-        axpy_table(kernel, queue, row(96, block=256, exact=False), row(100, block=16, exact=False))
-        words = "n = 100: block=16, exact=False, measured at n=100, takes 0.5 of the time of the default"
-        assert added(kernel, queue, 100) == words
-        assert "16" in kernel.source(queue, x=np.float32, n=100)
-
-    def test_within_a_factor_of_two(self, queue):
-        """Without such a row, one within a factor of two serves; of several the nearest by ratio."""
-        kernel = axpy()
-        axpy_table(kernel, queue, row(64, block=16, exact=False), row(120, block=256, exact=False))
-        assert "block=16" in added(kernel, queue, 80)
-        assert "block=256" in added(kernel, queue, 127)
-        assert "block=256" in added(kernel, queue, 240)
-        assert "block=16" in added(kernel, queue, 32)
-        assert added(kernel, queue, 241) == (
-            "n = 241: the default block=64, exact=False: no row is within a factor of two; "
-            "the nearest is block=256, exact=False, measured at n=120"
-        )
 
     def test_where_is_asked_at_each_size(self, queue):
         """A choice that assumes what does not hold for the sizes of a call never serves it."""
@@ -217,7 +221,7 @@ class TestDispatch:
         assert len(asked) == 3
 
     def test_defaults_that_a_predicate_refuses(self, queue):
-        """Where the defaults are no valid choice, the first valid one runs untuned."""
+        """Where the defaults are no valid choice, the first valid one runs untuned. Without any, nothing runs."""
 
         @kcl.kernel(sizes={"n": "x.shape[0]"}, space=EXACT)
         def assuming(block=16, exact=True):
@@ -225,61 +229,20 @@ class TestDispatch:
 
         assert added(assuming(), queue, 32).startswith("n = 32: the default block=16, exact=True")
         assert added(assuming(), queue, 17).startswith("n = 17: the default block=16, exact=False")
-
-    def test_no_valid_choice(self, queue):
-        """If the whole space has no valid choice the error names the size and the condition; nothing runs."""
-
-        @kcl.kernel(
-            sizes={"n": "x.shape[0]"}, space=kcl.space(block=[16, 32]).where(lambda n: n > 1000)
+        never = kcl.kernel(sizes={"n": "x.size"}, space=EXACT.where(lambda n: n > 1000))(
+            axpy.function
         )
-        def never(block=64):
-            return axpy.function(block)
-
-        words = r"no valid choice for n=17: for its default block=64 where 1 .*does not hold"
+        words = r"no valid choice for n=17: for its default block=64, exact=False where 3 .*does not hold"
         with pytest.raises(kcl.RecipeError, match=words):
             never()(queue, x=np.empty(17, np.float32))
         assert "block=64" in added(never(), queue, 1001)
 
-    def test_no_valid_choice_found(self, queue):
-        """If a space is too large to be searched to its end, the defaults run with one warning."""
-
-        @kcl.kernel(
-            sizes={"n": "x.shape[0]"},
-            space=kcl.space(block=[16, 32], other=range(4096)).where(lambda n: n > 1000),
-        )
-        def never(block=64, other=0):
-            return axpy.function(block + other)
-
-        with pytest.warns(
-            kcl.CacheWarning, match="has no valid choice for n=17 among its first 4096"
-        ):
-            assert "block=64" in added(never(), queue, 17)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            added(never(), queue, 17)
-
-    def test_lists_declared_now(self, queue):
-        """A choice whose value left the list does not count; the next row does."""
-        kernel = axpy()
-        axpy_table(
-            kernel,
-            queue,
-            row(100, block=32, exact=False),
-            row(110, block=16, exact=0),
-            row(120, block=16, exact=False),
-        )
-        assert "measured at n=120" in added(kernel, queue, 100)
-
     def test_default_stays(self, queue):
         """A row may say that the default stays, though its value is in no list."""
-
-        @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[16, 64]))
-        def own(block=8):
-            return axpy.function(block)
-
-        kernel = own()
-        axpy_table(kernel, queue, row(100, block=8, ratio=1.0))
-        words = "n = 100: the default block=8, measured at n=100 as the fastest of 6"
+        space = kcl.space(block=[16, 32])
+        kernel = kcl.kernel(sizes={"n": "x.shape[0]"}, space=space)(axpy.function)()
+        axpy_table(kernel, queue, row(100, block=64, ratio=1.0))
+        words = "n = 100: the default block=64, measured at n=100 as the fastest of 6"
         assert added(kernel, queue, 100) == words
 
     def test_given_by_hand(self, queue):
@@ -319,20 +282,7 @@ class TestDispatch:
         tuning.stores[0].put(table.address, entry.described(rows=[]).pack())
         assert [added(kernel, queue, 100), added(axpy(), queue, 100)] == [before] * 2
         assert "block=16" in before
-        process.reset()
-        assert "the default" in added(axpy(), cl.CommandQueue(queue.context), 100)
-
-    def test_without_sizes(self, queue):
-        """A recipe without sizes has one row."""
-        kernel = filling()
-        assert filled(kernel, queue) == 1
-        put(kernel, queue, row(value=3, how="right"))
-        assert filled(kernel, queue) == 3
-        assert (
-            kernel.explain(queue)
-            .splitlines()[-1]
-            .endswith("value=3, how='right', measured, takes 0.5 of the time of the default")
-        )
+        assert "the default" in added(axpy(), begun_anew(queue), 100)
 
     def test_with_kcl_size(self, queue):
         """A size that is a parameter is a kcl.Size; one that is none serves the table."""
@@ -368,18 +318,24 @@ class TestDispatch:
 
     def test_off(self, queue, monkeypatch):
         """With `KCL_NO_CACHE=tuning`, and with all layers off, the defaults run, and no table is read or written."""
-        axpy_table(axpy(), queue, row(100, block=16, exact=False))
+        axpy_table(axpy(), queue, row(100, **PLAIN[16]))
         for value in ("tuning", "1"):
             monkeypatch.setenv("KCL_NO_CACHE", value)
-            process.reset()
-            kernel, queue = axpy(), cl.CommandQueue(queue.context)
-            assert (
-                added(kernel, queue, 100)
-                == f"n = 100: the default block=64, exact=False: off: KCL_NO_CACHE={value}"
-            )
-            assert chooser_of(kernel).tune(queue, {"x": np.ones(100, np.float32)}).why == (
-                f"nothing can be stored: off: KCL_NO_CACHE={value}"
-            )
+            queue, off = begun_anew(queue), f"off: KCL_NO_CACHE={value}"
+            assert added(axpy(), queue, 100) == f"n = 100: {UNTUNED_WORDS}: {off}"
+            tuning = axpy().tune(queue, x=np.ones(100, np.float32))
+            assert tuning.why == f"nothing can be stored: {off}"
+
+    def test_off_in_a_block(self, queue):
+        """What is decided in a block without the layer ends with the block, also for a call that is played."""
+        kernel = filling()
+        put(kernel, queue, row(value=3, how="right"))
+        with kcl.disabled("tuning"):
+            assert {filled(kernel, queue) for _time in range(2 * HOT)} == {1}
+            assert kernel.explain(queue).endswith("off: kcl.disabled()")
+        assert filled(kernel, queue) == 3
+        words = "value=3, how='right', measured, takes 0.5 of the time of the default"
+        assert kernel.explain(queue).endswith(words)
 
     def test_threads(self, queue):
         """Threads that launch other sizes at once each take the choice for their own."""
@@ -416,8 +372,8 @@ class TestDispatch:
         """Each of two devices takes the choice of its own row, however often the others were launched there."""
         if platform_name != "pocl":
             pytest.skip("PoCL alone can be asked for two devices")
-        found = child.json(DEVICES, str(SUPPORT), POCL_DEVICES="pthread basic")
-        assert found == [3, 2] * 3
+        values = child.json(DEVICES, str(SUPPORT), POCL_DEVICES="pthread basic")
+        assert values == [3, 2] * 3
 
     def test_part_of_a_device(self, device):
         """A queue on a part of a device is served the defaults, if its context has the whole device only."""
@@ -426,12 +382,15 @@ class TestDispatch:
         added(axpy(), cl.CommandQueue(context, part), 100)
 
     def test_hook(self, queue):
-        """`tune_untuned` has a function called once a size, before it is decided."""
+        """`tune_untuned` has a function called once a size, before it is decided, whatever row that stores."""
         seen = []
 
         def tune(_chooser, queue, arguments):
-            seen.append(arguments["x"].shape[0])
-            axpy_table(kernel, queue, row(arguments["x"].shape[0], block=16, exact=False))
+            size = arguments["x"].shape[0]
+            seen.append(size)
+            codes = ("other",) if size == 300 else ()
+            best = (RankedChoice(PLAIN[16], 0.5, 0.01, codes),)
+            axpy_table(kernel, queue, row(size, **PLAIN[16])._replace(best=best))
 
         chooser.tune_untuned(tune)
         kernel = axpy()
@@ -441,26 +400,12 @@ class TestDispatch:
         x = cl_array.zeros(queue, 200, np.float32)
         kernel.bind(queue, x=x, z=cl_array.zeros_like(x))
         assert seen == [100, 200]
-        chooser.tune_untuned(None)
-        added(kernel, queue, 300)
-        assert seen == [100, 200]
-
-    def test_hook_of_changed_code(self, queue):
-        """The function is called once a size, too, if the code of the row that it stores is not what would run."""
-        seen = []
-
-        def tune(_chooser, queue, arguments):
-            seen.append(arguments["x"].shape[0])
-            one = row(100, block=16, exact=False)
-            one = one._replace(best=(RankedChoice(one.choice, 0.5, 0.01, ("other",)),))
-            axpy_table(kernel, queue, one)
-
-        chooser.tune_untuned(tune)
-        kernel = axpy()
         with pytest.warns(kcl.CacheWarning, match="changed since it was measured"):
-            kernel(queue, x=np.empty(100, np.float32))
+            kernel(queue, x=np.empty(300, np.float32))
+        assert seen == [100, 200, 300]
         chooser.tune_untuned(None)
-        assert seen == [100]
+        added(kernel, queue, 400)
+        assert seen == [100, 200, 300]
 
 
 def twice(
@@ -515,13 +460,11 @@ FASTER = (
 def edited(queue):
     """Measure a recipe; return a function that runs it as it is after an edit, in a new process as far as kcl knows."""
 
-    def edit(before, after, n=64, given=None):
-        one = row(64, way="faster")._replace(best=FASTER)
-        put(twice(**before)(), queue, one, x=np.empty(1, np.float32))
+    def edit(before, after, given):
+        measured = row(64, way="faster")._replace(best=FASTER)
+        axpy_table(twice(**before)(), queue, measured)
         assert "way='faster', measured" in doubled_by(twice(**before)(), queue)[1]
-        process.reset()
-        new = cl.CommandQueue(queue.context)
-        return doubled_by(twice(**{**before, **after})(**(given or {})), new, n)
+        return doubled_by(twice(**{**before, **after})(**given), begun_anew(queue))
 
     return edit
 
@@ -529,32 +472,49 @@ def edited(queue):
 @pytest.mark.one_platform
 class TestMeasuredCode:
     @pytest.mark.parametrize(
-        ("after", "right", "words"),
+        ("before", "after", "given", "right", "words"),
         [
-            ({"fast": "3*x[i]", "faster": "3*x[i]"}, 2, "the code of way='faster' changed since"),
+            ({}, {"fast": "3*x[i]", "faster": "3*x[i]"}, {}, 2, "the code of way='faster' changed"),
             (
-                {"slow": "3*x[i]"},
-                3,
-                "the default way='slow': its text changed since it was measured",
+                {},
+                {"faster": "3*x[i]"},
+                {},
+                2,
+                "way='fast', measured at n=64, takes 0.5 of the time",
             ),
-            ({"launch": "n // 2"}, 2, "the code of way='faster' changed since it was measured"),
-            ({"start": "fast", "fast": "4*x[i]"}, 4, "the default way='fast': its text changed"),
+            ({}, {"slow": "3*x[i]"}, {}, 3, "the default way='slow': its text changed"),
+            ({}, {"launch": "n // 2"}, {}, 2, "the code of way='faster' changed since"),
+            (
+                {},
+                {"start": "fast", "fast": "4*x[i]"},
+                {},
+                4,
+                "default way='fast': its text changed",
+            ),
+            (
+                {"fast": "2*x[i] + FACTOR - 3", "faster": "2*x[i] + FACTOR - 3"},
+                {},
+                {"factor": 4},
+                2,
+                "the default way='slow': this variant was not measured",
+            ),
+            (
+                {"where": lambda way: way != "slow"},
+                {"fast": "3*x[i]"},
+                {},
+                3,
+                "beside another default",
+            ),
         ],
+        ids=["choices", "first", "default", "launch", "start", "parameter", "valid default"],
     )
-    def test_edits(self, edited, after, right, words):
-        """What was edited since it was measured is not served: the default runs, and that is said once a run."""
+    def test_edits(self, edited, before, after, given, right, words):
+        """What was edited since it was measured is not served: the next best or the default runs. A warning says so."""
         with pytest.warns(kcl.CacheWarning, match="measure again with `kcl tune`"):
-            factor, said = edited({}, after)
+            factor, decision = edited(before, after, given)
         assert factor == right
-        assert words in said
+        assert words in decision
         assert any(words in remark for remark in events.remarks())
-
-    def test_next_best(self, edited):
-        """Where the winner was edited, the next one that is as it was measured runs."""
-        with pytest.warns(kcl.CacheWarning, match="the code of way='faster' changed"):
-            factor, said = edited({}, {"faster": "3*x[i]"})
-        assert factor == 2
-        assert said.startswith("n = 64: way='fast', measured at n=64, takes 0.5 of the time")
 
     def test_all_changed(self, queue):
         """Where the code of all choices changed, as by another loopy, a few are generated before the default runs."""
@@ -565,8 +525,9 @@ class TestMeasuredCode:
             asked.append(value)
             return filling.function(value)
 
-        choices = [{"value": value} for value in range(2, 10)]
-        best = tuple(RankedChoice(one, 0.5, 0.01, ("other",)) for one in choices)
+        best = tuple(
+            RankedChoice({"value": value}, 0.5, 0.01, ("other",)) for value in range(2, 10)
+        )
         kernel = several()
         put(kernel, queue, row(value=2)._replace(best=best), x=np.zeros(4, np.int32))
         asked.clear()
@@ -577,17 +538,8 @@ class TestMeasuredCode:
     def test_back(self, edited, queue):
         """An edit that is taken back is served again."""
         with pytest.warns(kcl.CacheWarning):
-            edited({}, {"fast": "3*x[i]", "faster": "3*x[i]"})
-        process.reset()
-        assert "way='faster', measured" in doubled_by(twice()(), cl.CommandQueue(queue.context))[1]
-
-    def test_variant(self, edited):
-        """A parameter that acts in the other choices only: another value of it was not measured."""
-        before = {"fast": "2*x[i] + FACTOR - 3", "faster": "2*x[i] + FACTOR - 3"}
-        with pytest.warns(kcl.CacheWarning, match="this variant was not measured"):
-            factor, said = edited(before, {}, given={"factor": 4})
-        assert factor == 2
-        assert "the default way='slow': this variant was not measured" in said
+            edited({}, {"fast": "3*x[i]", "faster": "3*x[i]"}, {})
+        assert "way='faster', measured" in doubled_by(twice()(), begun_anew(queue))[1]
 
     @pytest.mark.parametrize("way", ["slow", "fast"])
     def test_header(self, queue, tmp_path, way):
@@ -595,69 +547,46 @@ class TestMeasuredCode:
         before = {"folder": tmp_path, way: f"{way}(x[i])"}
         for file in ("slow", "fast"):
             (tmp_path / f"{file}.h").write_text(f"#define {file}(x) (2*(x))")
-        kernel = twice(**before)()
-        one = row(64, way="fast")
+        measured = row(64, way="fast")
         if way == "slow":
-            path = str(tmp_path / "slow.h")
-            one = one._replace(includes=headers.header_files('#include "slow.h"', [str(tmp_path)]))
-            assert list(one.includes) == [path]
-        put(kernel, queue, one, x=np.empty(1, np.float32))
-        assert "way='fast', measured" in doubled_by(kernel, queue)[1]
+            includes = headers.header_files('#include "slow.h"', [str(tmp_path)])
+            assert list(includes) == [str(tmp_path / "slow.h")]
+            measured = measured._replace(includes=includes)
+        axpy_table(twice(**before)(), queue, measured)
+        assert "way='fast', measured" in doubled_by(twice(**before)(), queue)[1]
         (tmp_path / f"{way}.h").write_text(f"#define {way}(x) (3*(x))")
-        process.reset()
         with pytest.warns(kcl.CacheWarning, match="kcl tune"):
-            factor, said = doubled_by(twice(**before)(), cl.CommandQueue(queue.context))
+            factor, decision = doubled_by(twice(**before)(), begun_anew(queue))
         assert factor == (3 if way == "slow" else 2)
-        assert ("with another" if way == "slow" else "the code of way='fast' changed") in said
+        words = "with another" if way == "slow" else "the code of way='fast' changed"
+        assert words in decision
 
     def test_dtypes(self, queue):
         """A row serves calls with the dtypes that it was measured with; whether outputs are given makes no difference."""
-
-        @kcl.kernel(space=kcl.space(block=[16, 64]))
-        def halved(block=64):
-            import loopy as lp
-
-            knl = lp.make_kernel("{[i]: 0<=i<n}", "z[i] = x[i]/2", lang_version=(2018, 2))
-            return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
-
-        kernel, x = halved(), np.arange(100.0, dtype=np.float32)
-        put(kernel, queue, row(block=16), x=x)
+        kernel, x = axpy(), np.arange(100, dtype=np.float32)
+        axpy_table(kernel, queue, row(100, **PLAIN[16]))
         for given in ({"x": x}, {"x": x, "z": np.empty_like(x)}):
-            assert np.array_equal(kernel(queue, **given)[1][0], x / 2)
-            assert "block=16, measured" in kernel.explain(queue, **given)
-        wide = np.arange(100.0) + 1e-12
+            assert np.array_equal(kernel(queue, **given)[1][0], 2 * x + 1)
+            assert "block=16, exact=False, measured" in kernel.explain(queue, **given)
+        wide = np.arange(100) + 1e-12
         with pytest.warns(kcl.CacheWarning, match="with x of dtype <f4, not <f8"):
-            assert np.array_equal(kernel(queue, x=wide)[1][0], wide / 2)
-        for _turn in range(2):
-            assert np.array_equal(kernel(queue, x=x)[1][0], x / 2)
-            assert np.array_equal(kernel(queue, x=wide)[1][0], wide / 2)
+            assert np.array_equal(kernel(queue, x=wide)[1][0], 2 * wide + 1)
+        for values in (x, wide) * 2:
+            assert np.array_equal(kernel(queue, x=values)[1][0], 2 * values + 1)
 
     def test_sizes_of_the_recipe(self, queue):
         """A variant for another answer of a kcl.Size has other code: it was not measured, and the default runs."""
 
         @kcl.kernel(sizes={"n": "x.size"}, space=kcl.space(value=[1, 2]))
         def asking(n: kcl.Size, value=1):
-            given = value if n.multiple > 1 else 3 - value
-            text = f"kernel void asking(global int *x, int n) {{ x[get_global_id(0)] = {given}; }}"
-            arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-            return kcl.Source(text, entry="asking", arguments=arguments, global_size="n")
+            number = value if n.multiple > 1 else 3 - value
+            return elementwise("asking", f"x[i] = {number};", np.int32, x="inout")
 
         kernel, x = asking(), np.zeros(16, np.int32)
         put(kernel, queue, row(16, value=2), x=x)
         assert kernel(queue, x=x)[1][0][0] == 2
         with pytest.warns(kcl.CacheWarning, match="this variant was not measured|beside another"):
             assert kernel(queue, x=np.zeros(17, np.int32))[1][0][0] == 2  # the default, of 17
-
-    def test_another_default(self, queue):
-        """Where a predicate refuses the defaults, a choice counts beside the one that runs in their place."""
-        before = {"where": lambda way: way != "slow"}
-        one = row(64, way="faster")
-        put(twice(**before)(), queue, one, x=np.empty(1, np.float32))
-        assert "way='faster', measured" in doubled_by(twice(**before)(), queue)[1]
-        process.reset()
-        queue = cl.CommandQueue(queue.context)
-        with pytest.warns(kcl.CacheWarning, match="beside another default"):
-            assert doubled_by(twice(**before, fast="3*x[i]")(), queue)[0] == 3
 
 
 @pytest.mark.one_platform
@@ -672,8 +601,8 @@ class TestFailingChoices:
             warnings.simplefilter("always")
             assert [filled(kernel, queue) for _ in range(3)] == [1, 1, 1]
         remove()
-        (told,) = [str(one.message) for one in heard if "kcl tune" in str(one.message)]
-        assert "no longer runs, the defaults do: " in told
+        (words,) = [text for one in heard if "kcl tune" in (text := str(one.message))]
+        assert "no longer runs, the defaults do: " in words
         (event,) = [event for event in seen if event.outcome == "error"]
         assert event.reason.startswith(
             f"the tuned choice value=2, how={how!r} no longer runs, the defaults do: "
@@ -681,11 +610,10 @@ class TestFailingChoices:
         assert "'filling'" in event.reason or how in ("raises", "skips")  # in the user's terms
         assert table.refresh().rows[0].outcome == "no longer runs"
         assert "no longer runs" in kernel.explain(queue).splitlines()[-1]
-        process.reset()
+        queue = begun_anew(queue)
         seen.clear()
-        kernel, queue = filling(), cl.CommandQueue(queue.context)
         remove = kcl.add_hook(seen.append)
-        assert filled(kernel, queue) == 1
+        assert filled(filling(), queue) == 1
         remove()
         assert ("tuning", "default") in [(event.layer, event.outcome) for event in seen]
         assert "error" not in {event.outcome for event in seen}
@@ -818,20 +746,6 @@ class TestHandle:
         ):
             launch(x=x[:33], z=z[:33])
 
-    def test_bind_far_away(self, queue):
-        """A bound choice serves sizes within a factor of two of its row; beyond, and from then on, the defaults do."""
-        kernel, z = axpy(), cl_array.zeros(queue, 129, np.float32)
-        axpy_table(kernel, queue, row(64, block=16, exact=False))
-        x = cl_array.to_device(queue, np.arange(129, dtype=np.float32))
-        launch = kernel.bind(queue, x=x[:100], z=z[:100])
-        launch(x=x[:128], z=z[:128]).wait()
-        launch(x=x, z=z).wait()
-        assert np.array_equal(z.get(), 2 * x.get() + 1)
-        z.fill(0)
-        default = kernel.bind(queue, x=x[:10], z=z[:10])
-        default(x=x, z=z).wait()
-        assert np.array_equal(z.get(), 2 * x.get() + 1)
-
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched"])
     def test_bind_of_a_failing_choice(self, queue, how):
         """A choice that can be bound or launched no longer: the defaults are bound."""
@@ -873,28 +787,18 @@ class TestDeclaration:
             (kcl.space(block=[1]).where(lambda m: m), r"where 1 of the space of 'axpy' names 'm'"),
             (kcl.space(block=[1]).where(lambda blok: blok), r"did you mean 'block'"),
             ({"block": [1]}, r"takes a space such as"),
+            (kcl.space(n=[1]), "'n' is a size, not a choice"),
+            (kcl.space(bare=[1]), "give 'bare' of 'axpy' a default"),
         ],
     )
     def test_refused(self, space, words):
         """What cannot be meant is a TypeError at the decoration, and names what is wrong."""
+
+        def axpy(bare, block=64, n=1):
+            return bare, block, n
+
         with pytest.raises(TypeError, match=words):
-            kcl.kernel(sizes={"n": "x.shape[0]"}, space=space)(axpy.function)
-
-    def test_default(self):
-        """A parameter of the space has a default: untuned sizes take it."""
-        with pytest.raises(TypeError, match="give 'block' of 'bare' a default"):
-
-            @kcl.kernel(space=kcl.space(block=[1]))
-            def bare(block):
-                return block
-
-    def test_size_and_choice(self):
-        """A parameter is a size or a choice."""
-        with pytest.raises(TypeError, match="'n' is a size, not a choice"):
-
-            @kcl.kernel(sizes={"n": "x.size"}, space=kcl.space(n=[1]))
-            def mixed(n=1):
-                return n
+            kcl.kernel(sizes={"n": "x.shape[0]"}, space=space)(axpy)
 
     def test_pure(self, queue):
         """A pure recipe may have a space, and sizes that are none of its parameters."""
@@ -918,47 +822,14 @@ class TestDeclaration:
 
 
 DRIVER = """
-import json, sys
-import numpy as np
-import pyopencl as cl
-import kcl
-
-@kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(block=[16, 64]))
-def axpy(n: kcl.Size, block=64):
-    import loopy as lp
-    knl = n.assume(lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2), name="axpy"))
-    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
-
-platform, put = sys.argv[1:]
-(device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
-context = cl.Context([device])
-queue = cl.CommandQueue(context)
-kernel, x = axpy(), np.ones(100, np.float32)
-if put:
-    sys.path.insert(0, SUPPORT)
-    import measured
-    from kcl.choices.tuning.table import Row
-    measured.put(kernel, queue, Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26"), x=x)
-_event, (z,) = kernel(queue, x=x)
-assert z.tolist() == [3] * 100
-kcl.flush()
-found = kcl.stats()
-names = ("loopy", "kcl.choices.tuning.tuner", "kcl.choices.tuning.table", "kcl.choices.tuning.views")
-imported = [name for name in names if name in sys.modules]
-said = kernel.explain(queue, x=x).splitlines()[-1]
-print(json.dumps([said, found["generator"]["hits"], found["generator"]["misses"], found["binary"]["misses"], imported]))
-""".replace("SUPPORT", repr(str(ROOT / "tests" / "support")))
-
-
-UNTUNED = """
 import json, os, sys
 import numpy as np
 import pyopencl as cl
 import kcl
 
+platform, has_space, first = sys.argv[1:]
 started = []
 sys.addaudithook(lambda event, _given: started.append(event) if event in ("subprocess.Popen", "os.fork") else None)
-platform, has_space = sys.argv[1:]
 given = {}
 if has_space:
     given = {"sizes": {"n": "x.shape[0]"}, "space": kcl.space(block=[16, 64]).where(lambda block, n: n >= block)}
@@ -972,71 +843,70 @@ def axpy(block=64):
 (device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
 context = cl.Context([device])
 queue = cl.CommandQueue(context)
-kernel = axpy()
+kernel, x = axpy(), np.ones(100, np.float32)
+if first == "put":
+    sys.path.insert(0, SUPPORT)
+    import measured
+    from kcl.choices.tuning.table import Row
+    measured.put(kernel, queue, Row((100,), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26"), x=x)
 for size in (100, 100, 200):
-    kernel(queue, x=np.ones(size, np.float32))
+    _event, (z,) = kernel(queue, x=np.ones(size, np.float32))
+    assert z.tolist() == [3] * size
+if first:
+    kcl.flush()
 cache = os.environ["XDG_CACHE_HOME"]
 # the journal is written after a second of work, or as the process ends
 places = [os.path.relpath(folder, cache) for folder, _folders, files in os.walk(cache) for _file in files]
 files = sorted(place for place in places if "journal" not in place)
 used = kcl.stats()
 outcomes = [used[layer][name] for layer in ("generator", "binary") for name in ("hits", "misses", "errors")]
-tuning = [name for name in sys.modules if name.startswith("kcl.choices.tuning.")]
-print(json.dumps([files, started, outcomes, tuning]))
-"""
+imported = [name for name in sys.modules if name == "loopy" or name.startswith("kcl.choices.tuning.")]
+print(json.dumps([imported, kernel.explain(queue, x=x).splitlines()[-1], files, started, outcomes]))
+""".replace("SUPPORT", repr(str(SUPPORT)))
+OF_A_CALL = {f"kcl.choices.tuning.{name}" for name in ("chooser", "space", "table")}
 
 
 @pytest.mark.one_platform
-class TestNothingTuned:
-    def test_costs_nothing(self, child, platform_name):
-        """Where a space is declared and nothing is tuned there is no file and no process more, cold and warm.
+class TestPrograms:
+    @pytest.fixture
+    def run(self, child, platform_name):
+        """Return a function that runs the driver, from a path with a change of its text, and returns what it prints."""
 
-        The look-ups are the same, and what tunes is not imported.
+        def run(has_space, first="", path="driver.py", statement="2*x[i] + 1", **variables):
+            (child.directory / path).parent.mkdir(exist_ok=True)
+            (child.directory / path).write_text(DRIVER.replace("2*x[i] + 1", statement))
+            return child.script(path, PLATFORMS[platform_name], has_space, first, **variables)
+
+        return run
+
+    def test_nothing_tuned(self, run, child):
+        """Where a space is declared and nothing is tuned there is no file, process or look-up more, cold and warm.
+
+        What tunes is not imported.
         """
-        (child.directory / "untuned.py").write_text(UNTUNED)
-        found = {}
-        for has_space in ("", "yes"):
-            place = str(child.directory / f"cache{has_space}")
-            for run in ("cold", "warm"):
-                words = (PLATFORMS[platform_name], has_space)
-                found[run, has_space] = child.script(
-                    "untuned.py", *words, XDG_CACHE_HOME=place, KCL_PROMOTE="off"
-                )
-        for run in ("cold", "warm"):
-            (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
+        for _turn in ("cold", "warm"):
+            place = child.directory / "cache"
+            (none, _words, *plain), (imported, _words, *spaced) = (
+                run(has_space, XDG_CACHE_HOME=f"{place}{has_space}", KCL_PROMOTE="off")
+                for has_space in ("", "yes")
+            )
             assert spaced == plain
-            assert none == []
-            assert set(imported) == {
-                "kcl.choices.tuning.chooser",
-                "kcl.choices.tuning.space",
-                "kcl.choices.tuning.table",
-            }
-        assert found["warm", "yes"][2][1] == 0
+            assert {*none} <= {"loopy"}
+            assert {*imported} - {"loopy"} == OF_A_CALL
+        assert spaced[2][1] == 0
 
-
-@pytest.mark.one_platform
-class TestWarmStart:
-    @pytest.mark.parametrize("put", ["", "put"])
-    def test_imports_no_loopy(self, child, platform_name, put):
+    @pytest.mark.parametrize("first", ["flush", "put"])
+    def test_warm_start(self, run, first):
         """A warm start, tuned or not, looks up one code, builds nothing, and imports neither loopy nor what tunes."""
-        (child.directory / "driver.py").write_text(DRIVER)
-        child.script("driver.py", PLATFORMS[platform_name], put)
-        said, *misses, imported = child.script(
-            "driver.py", PLATFORMS[platform_name], "", KCL_STRICT="hit"
-        )
-        assert ("takes 0.5" in said) is bool(put)
-        assert misses == [1, 0, 0]
-        assert imported == ["kcl.choices.tuning.table"]
+        run("yes", first)
+        imported, decision, _files, _started, outcomes = run("yes", KCL_STRICT="hit")
+        assert ("takes 0.5" in decision) is (first == "put")
+        assert outcomes == [1, 0, 0, 1, 0, 0]
+        assert {*imported} == OF_A_CALL
 
-    def test_programs_of_one_name(self, child, platform_name):
+    def test_programs_of_one_name(self, run):
         """An edit of a program is said after a tuning, and not in another program whose file has the same name."""
-        (child.directory / "other").mkdir()
-        said = []
-        for path, text, what in (
-            ("driver.py", DRIVER, "put"),
-            ("driver.py", DRIVER.replace("2*x[i] + 1", "1 + 2*x[i]"), ""),
-            ("other/driver.py", DRIVER.replace("2*x[i] + 1", "x[i] + 1 + x[i]"), ""),
-        ):
-            (child.directory / path).write_text(text)
-            said.append(child.script(path, PLATFORMS[platform_name], what)[0])
-        assert ["text changed" in one for one in said] == [False, True, False]
+        run("yes", "put")
+        assert "text changed" in run("yes", statement="1 + 2*x[i]")[1]
+        other = run("yes", path="other/driver.py", statement="x[i] + 1 + x[i]")
+        assert "text changed" not in other[1]

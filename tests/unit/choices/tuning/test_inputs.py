@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pyopencl as cl
 import pytest
+from elementwise import elementwise
 
 import kcl
 from kcl.choices.tuning import inputs
-from kcl.choices.tuning.candidates import CandidateFiles
-from kcl.choices.tuning.child import Rig
 from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, SIGNED
 from kcl.code import Argument, Code, Invoker, ProgramText
-from kcl.drivers import devices
-from kcl.handle import chooser_of
 
 
 def code(*arguments, **inferred):
@@ -65,7 +61,7 @@ class TestDrawn:
     def test_arrays(self, form, dtype):
         """Both parts are drawn, in the dtype, shape and order of the array, and the same each time."""
         like = np.ones((40, 30), dtype, order="F")
-        first, again = (inputs.drawn(form, {"x": dtype}, {"x": like}, {})[0] for _ in range(2))
+        first, again = (inputs.draw(form, {"x": dtype}, {"x": like}, {})[0] for _ in range(2))
         x = first["x"]
         assert (x.dtype, x.shape, x.strides) == (like.dtype, like.shape, like.strides)
         assert np.array_equal(x, again["x"])
@@ -77,7 +73,7 @@ class TestDrawn:
 
     def test_scalars(self):
         """Scalars get their declared dtype, and other names another value."""
-        _arrays, found = inputs.drawn(
+        _arrays, found = inputs.draw(
             NUMBERS, {"a": "<f4", "b": "<c16"}, {}, {"a": 2, "b": 1, "n": 3}
         )
         assert (type(found["a"]), type(found["b"]), found["n"]) == (np.float32, np.complex128, 3)
@@ -86,13 +82,13 @@ class TestDrawn:
     def test_integers_are_places(self):
         """Drawn integers are places of each array, and neither 0 nor 1."""
         arrays = {"x": np.zeros(900, np.int8), "y": np.zeros((30, 7))}
-        found = inputs.drawn(INTEGERS, {"x": "<i1"}, arrays, {})[0]["x"]
+        found = inputs.draw(INTEGERS, {"x": "<i1"}, arrays, {})[0]["x"]
         assert set(found) == {2, 3, 4, 5, 6}
 
     def test_magnitudes(self):
         """Signs go, and equal elements get different."""
         arrays = {"x": np.full(9, -2.0), "z": np.full(9, -2j), "i": np.full(9, -2)}
-        found, values = inputs.magnitudes(arrays, {"a": -3.0, "n": -3}, {"x", "z", "i"})
+        found, values = inputs.strip_signs(arrays, {"a": -3.0, "n": -3}, {"x", "z", "i"})
         assert values == {"a": 3.0, "n": -3}
         assert (found["i"] == -2).all()
         for name in "xz":
@@ -139,75 +135,64 @@ def call(dtype, data, n=1000):
     return {"x": x, "y": np.zeros(n, kind), "a": 1}
 
 
-def rig_of(kernel, queue, given, folder, monkeypatch):
-    """Return the files of a kernel, and a rig that has begun all forms."""
-    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
-    files = CandidateFiles(chooser_of(kernel), queue, given, str(folder))
-    files.close()
-    made = Rig(files.question(devices.places_of(queue.context), None, 60.0))
-    for form, one in files.default.trial.codes.items():
-        assert made.begin(form, one)[0].outcome == "ok"
-        if form not in (NUMBERS, INTEGERS):
-            made.weigh(form, one)
-    return files, made
+@pytest.fixture
+def begun(files_of, rig_of):
+    """Return a function that makes the files of a kernel, and a rig that has begun all forms."""
+
+    def begun(kernel, **arguments):
+        files = files_of(kernel, **arguments)
+        rig = rig_of(files)
+        for form, code in files.default.trial.codes.items():
+            assert rig.begin(form, code)[0].outcome == "ok"
+            if form not in (NUMBERS, INTEGERS):
+                rig.weigh(form, code)
+        return lambda **choice: rig.check(files.candidate(choice).trial.codes)[0].outcome
+
+    return begun
 
 
 @pytest.mark.slow_platforms
 class TestTelling:
     @pytest.mark.parametrize("data", DATA)
     @pytest.mark.parametrize("dtype", ["float", "int"])
-    def test_wrong_choices(self, queue, tmp_path, monkeypatch, dtype, data):
+    def test_wrong_choices(self, begun, dtype, data):
         """Wrong choices are refused whatever the data of the first launch, and right ones are not."""
-        kernel = updating(dtype=dtype)
-        files, rig = rig_of(kernel, queue, call(dtype, data), tmp_path, monkeypatch)
-        found = {
-            name: rig.check(files.candidate({"text": text}).trial.codes)[0].outcome
-            for name, text in {"right": f"/* */ {RIGHT}", **WRONG}.items()
-        }
-        assert found == {"right": "ok", **dict.fromkeys(WRONG, "wrong result")}
+        outcome = begun(updating(dtype=dtype), **call(dtype, data))
+        texts = {"right": f"/* */ {RIGHT}", **WRONG}
+        outcomes = {name: outcome(text=text) for name, text in texts.items()}
+        assert outcomes == {"right": "ok", **dict.fromkeys(WRONG, "wrong result")}
 
     @pytest.mark.parametrize("n", [100_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("data", ["ones", "signed"])
-    def test_order_of_sums(self, queue, tmp_path, monkeypatch, n, data):
+    def test_order_of_sums(self, begun, n, data):
         """Right choices that sum in another order are right: one after the other, in parts, from behind."""
         x = np.ones(n, np.float32)
         x = x if data == "ones" else np.random.default_rng(1).standard_normal(n).astype(np.float32)
-        files, rig = rig_of(summing(), queue, {"x": x}, tmp_path, monkeypatch)
-        for parts in (4, 1000, -1):
-            found = rig.check(files.candidate({"parts": parts}).trial.codes)[0]
-            assert found.outcome == "ok", found
+        outcome = begun(summing(), x=x)
+        assert [outcome(parts=parts) for parts in (4, 1000, -1)] == ["ok"] * 3
 
-    def test_cancellation(self, queue, tmp_path, monkeypatch):
+    def test_cancellation(self, begun):
         """What cancels to nearly nothing may have another rounding error; what does not may not."""
-        x = np.linspace(0, 1, 1000, dtype=np.float32)
-        files, rig = rig_of(curving(), queue, {"x": x}, tmp_path, monkeypatch)
-        right = files.candidate({"text": "(x[i] - x[j]) - (x[j] - x[k])"}).trial.codes
-        wrong = files.candidate({"text": "(x[i] - x[j]) - 1.001f*(x[j] - x[k])"}).trial.codes
-        assert rig.check(right)[0].outcome == "ok"
-        assert rig.check(wrong)[0].outcome == "wrong result"
+        outcome = begun(curving(), x=np.linspace(0, 1, 1000, dtype=np.float32))
+        assert outcome(text="(x[i] - x[j]) - (x[j] - x[k])") == "ok"
+        assert outcome(text="(x[i] - x[j]) - 1.001f*(x[j] - x[k])") == "wrong result"
 
-    def test_indices(self, queue, tmp_path, monkeypatch):
+    def test_indices(self, files_of, rig_of):
         """Integers that say where a kernel writes are not drawn: the default then writes other elements."""
-        given = {"x": np.ones(64, np.float32), "place": np.zeros(64, np.int32)}
-        files = CandidateFiles(chooser_of(scattering()), queue, given, str(tmp_path))
-        files.close()
-        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
-        rig = Rig(files.question(devices.places_of(queue.context), None, 60.0))
-        found = {form: rig.begin(form, one)[0] for form, one in files.default.trial.codes.items()}
-        assert found[INTEGERS].outcome == "does not launch"
-        assert "places of elements" in found[INTEGERS].detail
-        assert found[NUMBERS].outcome == "ok"
+        files = files_of(scattering(), x=np.ones(64, np.float32), place=np.zeros(64, np.int32))
+        rig = rig_of(files)
+        verdicts = {
+            form: rig.begin(form, code)[0] for form, code in files.default.trial.codes.items()
+        }
+        assert verdicts[INTEGERS].outcome == "does not launch"
+        assert "places of elements" in verdicts[INTEGERS].detail
+        assert verdicts[NUMBERS].outcome == "ok"
 
-    def test_outside(self, queue, tmp_path, monkeypatch):
+    def test_outside(self, files_of, rig_of):
         """A default that computes with what lies behind an array differs at another place."""
-        files = CandidateFiles(
-            chooser_of(curving()), queue, {"x": np.ones(64, np.float32)}, str(tmp_path)
-        )
+        files = files_of(curving(), x=np.ones(64, np.float32))
         codes = files.candidate({"text": "x[i + 1]"}).trial.codes
-        files.close()
-        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
-        rig = Rig(files.question(devices.places_of(queue.context), None, 60.0))
-        assert rig.begin("", codes[""])[0].outcome == "wrong result"
+        assert rig_of(files).begin("", codes[""])[0].outcome == "wrong result"
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(parts=[1, 4, 1000, -1]))
@@ -232,15 +217,8 @@ def summing(parts=1):
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["x[i] - 2*x[j] + x[k]"]))
 def curving(text="x[i] - 2*x[j] + x[k]"):
     """Take second differences."""
-    body = f"""kernel void curving(global float *x, global float *y, int n)
-               {{ int i = get_global_id(0), j = min(i + 1, n - 1), k = min(i + 2, n - 1);
-                  y[i] = {text}; }}"""
-    arguments = [
-        kcl.Array("x", np.float32, "n", "in"),
-        kcl.Array("y", np.float32, "n", "out"),
-        kcl.Scalar("n", np.int32),
-    ]
-    return kcl.Source(body, entry="curving", arguments=arguments, global_size="n", local_size=1)
+    places = "int j = min(i + 1, n - 1), k = min(i + 2, n - 1);"
+    return elementwise("curving", f"{places} y[i] = {text};", local_size=1, x="in", y="out")
 
 
 @kcl.kernel(space=kcl.space(local=[1, 2]))

@@ -17,31 +17,32 @@ def rounds(*racers):
 
 
 class TestStanding:
-    def test_smallest_times(self):
-        """The ratio is that of the smallest times, since noise only adds."""
-        assert race.standing(rounds([2.0, 2.2, 9.0], [1.5, 1.0, 1.1]), 1).ratio == 0.5
+    @pytest.mark.parametrize(
+        ("default", "racer", "ratio"),
+        [([2.0, 2.2, 9.0], [1.5, 1.0, 1.1], 0.5), ([2.0, 2.0, 1.0], [2.0, 2.0], 1.0)],
+    )
+    def test_ratio(self, default, racer, ratio):
+        """The ratio is that of the smallest times, since noise only adds, in the rounds that the racer ran."""
+        assert race.standing(rounds(default, racer), 1).ratio == ratio
 
-    def test_shared_rounds(self):
-        """The default counts in the rounds that the racer ran: a machine that got faster later helps nobody."""
-        assert race.standing(rounds([2.0, 2.0, 1.0], [2.0, 2.0]), 1).ratio == 1.0
-
-    def test_interval(self):
+    @pytest.mark.parametrize(
+        ("times", "interval"),
+        [([0.8, 0.9, 1.2], (0.8, 1.2)), ([0.5, 0.6, 0.7, *[0.9] * 9, 1.5, 2.0, 3.0], (0.5, 0.9))],
+    )
+    def test_interval(self, times, interval):
         """Few rounds: all ratios; of 15 rounds three are left out at each end. It has the ratio itself."""
-        few = race.standing(rounds([1.0] * 3, [0.8, 0.9, 1.2]), 1)
-        assert (few.low, few.high) == (0.8, 1.2)
-        many = race.standing(rounds([1.0] * 15, [0.5, 0.6, 0.7, *[0.9] * 9, 1.5, 2.0, 3.0]), 1)
-        assert (many.low, many.high) == (0.5, 0.9)
+        standing = race.standing(rounds([1.0] * len(times), times), 1)
+        assert (standing.low, standing.high) == interval
 
     def test_noise(self):
         """Noise is half of the interval by the ratio."""
         assert Standing(0.5, 0.4, 0.6).noise == pytest.approx(0.2)
 
 
-def losers(found, running):
+def losers(samples, running):
     """Return who is out if all of the time is processor time."""
-    return race.losers(
-        found, running, {racer: min(one[racer] for one in found) for racer in running}
-    )
+    processor = {racer: min(times[racer] for times in samples) for racer in running}
+    return race.losers(samples, running, processor)
 
 
 class TestLosers:
@@ -94,41 +95,35 @@ class TestEnd:
         assert not race.is_over(rounds([1.0] * 10, open_), {0, 1})
 
 
-class TestWinner:
-    def test_the_default_stays(self):
-        """A choice that is 2 % faster, or faster within the noise only, does not win."""
-        assert (
-            race.winner({"a": Standing(0.98, 0.97, 0.99), "b": Standing(0.9, 0.8, 1.1)}, "ab")
-            is None
-        )
-
-    def test_the_fastest_wins(self):
-        """The smallest ratio wins."""
-        assert (
-            race.winner({"a": Standing(0.9, 0.9, 0.9), "b": Standing(0.5, 0.5, 0.6)}, "ab") == "b"
-        )
-
-    def test_the_first_of_equals_wins(self):
-        """Within 2 % of the best the first in order wins."""
-        found = {
-            "a": Standing(0.509, 0.5, 0.6),
-            "b": Standing(0.5, 0.5, 0.6),
-            "c": Standing(0.52, 0.5, 0.6),
-        }
-        assert race.winner(found, "cab") == "a"
+FASTER, LIKE, NOISY = Standing(0.5, 0.5, 0.6), Standing(0.509, 0.5, 0.6), Standing(0.9, 0.8, 1.1)
 
 
-class TestDisturbed:
-    BEST = Sample(1.0, 4.0)
+@pytest.mark.parametrize(
+    ("standings", "order", "winner"),
+    [
+        ({"a": Standing(0.98, 0.97, 0.99), "b": NOISY}, "ab", None),
+        ({"a": Standing(0.9, 0.9, 0.9), "b": FASTER}, "ab", "b"),
+        ({"a": LIKE, "b": FASTER, "c": Standing(0.52, 0.5, 0.6)}, "cab", "a"),
+    ],
+    ids=["the default stays", "the fastest wins", "the first of equals wins"],
+)
+def test_winner(standings, order, winner):
+    """The smallest ratio wins, within 2 % the first in order. 2 % of the default, or less than the noise, win nothing."""
+    assert race.winner(standings, order) == winner
 
-    def test_elapsed_grew(self):
-        """Elapsed time grew and processor time did not: somebody else had the processors."""
-        assert race.is_disturbed(Sample(1.5, 4.1), [Sample(1.2, 4.0), self.BEST])
 
-    def test_both_grew(self):
-        """The kernel itself took longer."""
-        assert not race.is_disturbed(Sample(1.5, 6.0), [self.BEST])
+BEST = Sample(1.0, 4.0)
 
-    def test_first(self):
-        """The first sample has nothing to be compared with."""
-        assert not race.is_disturbed(Sample(9.0, 1.0), [])
+
+@pytest.mark.parametrize(
+    ("sample", "earlier", "is_disturbed"),
+    [
+        (Sample(1.5, 4.1), [Sample(1.2, 4.0), BEST], True),
+        (Sample(1.5, 6.0), [BEST], False),
+        (Sample(9.0, 1.0), [], False),
+    ],
+    ids=["others had the processors", "the kernel took longer", "the first"],
+)
+def test_disturbed(sample, earlier, is_disturbed):
+    """Elapsed time grew and processor time did not: somebody else had the processors."""
+    assert race.is_disturbed(sample, earlier) == is_disturbed

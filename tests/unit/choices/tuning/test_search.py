@@ -18,18 +18,27 @@ def run(searching, time):
     return asked
 
 
-def of_level(level, made, given=None, sizes=None, start=None):
+def each(searching, time):
+    """Answer a search until it ends; return what it asked for, one after the other."""
+    return [choice for choices in run(searching, time) for choice in choices]
+
+
+def of_level(level, made, given=None, start=None):
     """Return the search of a level; it starts at the first values."""
-    first = start or {
-        name: values[0] for name, values in made.lists.items() if name not in (given or {})
-    }
-    return search.of_level(level, made, given or {}, sizes or {}, first)
+    free = {name: values for name, values in made.lists.items() if name not in (given or {})}
+    first = start or {name: values[0] for name, values in free.items()}
+    return search.of_level(level, made, given or {}, {}, first)
+
+
+def same(_choice):
+    """Take as long as the default."""
+    return 1.0
 
 
 class TestLevels:
     def test_defaults_are_never_measured(self):
         """Level 0 asks for nothing."""
-        assert run(of_level(0, space(a=[1, 2]))[0], lambda _choice: 0.5) == []
+        assert run(of_level(0, space(a=[1, 2]))[0], same) == []
 
     def test_an_unknown_level(self):
         """Another level is a ValueError that lists the levels."""
@@ -40,7 +49,7 @@ class TestLevels:
         """Level 2 asks for every valid choice of a space at once, in an order that leaves no corner to the end."""
         made = space(a=[1, 2, 3], b=[1, 2]).where(lambda a, b: a + b < 5)
         searching, count = of_level(2, made)
-        (asked,) = run(searching, lambda _choice: 1.0)
+        (asked,) = run(searching, same)
         declared = list(made.choices({}, {}))
         assert sorted(asked, key=declared.index) == declared
         assert asked != declared
@@ -48,9 +57,8 @@ class TestLevels:
 
     def test_random_choices_first(self):
         """Of a space of 3,000 choices level 2 draws 256 different ones, and finds the best by what these take."""
-        made = space(a=range(1, 16), b=range(1, 21), c=range(1, 11)).where(
-            lambda a, b, c: a + b + c > 4
-        )
+        made = space(a=range(1, 16), b=range(1, 21), c=range(1, 11))
+        made = made.where(lambda a, b, c: a + b + c > 4)
         searching, _count = of_level(2, made, start={"a": 8, "b": 8, "c": 8})
 
         def time(choice):
@@ -58,15 +66,14 @@ class TestLevels:
 
         first, *later = run(searching, time)
         assert len({tuple(one.values()) for one in first}) == 256
-        assert {"a": 3, "b": 17, "c": 5} in [*first, *(one for some in later for one in some)]
+        assert {"a": 3, "b": 17, "c": 5} in sum(later, first)
         assert sum(map(len, later)) <= 2 * (15 + 20 + 10)
 
     def test_given_parameters_stay(self):
         """A parameter that is given by hand is not in a choice, and its value counts in the predicates."""
-        searching, count = of_level(
-            2, space(a=[1, 2], b=[1, 2]).where(lambda a, b: a == b), given={"a": 2}
-        )
-        assert run(searching, lambda _choice: 1.0) == [[{"b": 2}]]
+        made = space(a=[1, 2], b=[1, 2]).where(lambda a, b: a == b)
+        searching, count = of_level(2, made, given={"a": 2})
+        assert run(searching, same) == [[{"b": 2}]]
         assert count == 1
 
 
@@ -102,43 +109,36 @@ class TestInterpolation:
         def better(choice):
             return 1 / (2 + sum(choice.values()))
 
-        assert sum(map(len, run(of_level(1, made)[0], better))) == 2 * 15
-        assert sum(map(len, run(of_level(1, wide)[0], better))) == 2 * 46
-        assert sum(map(len, run(of_level(1, space(a=range(8), b=range(6)))[0], better))) == 48 // 4
+        for space_, count in (
+            (made, 2 * 15),
+            (wide, 2 * 46),
+            (space(a=range(8), b=range(6)), 48 // 4),
+        ):
+            assert len(each(of_level(1, space_)[0], better)) == count
 
     def test_no_choice_twice(self):
         """No choice is asked for twice, and the start never."""
         made = space(a=range(6), b=range(6), c=range(6))
-        asked = [
-            tuple(one.values())
-            for some in run(of_level(1, made)[0], lambda one: 1 / (1 + one["b"]))
-            for one in some
-        ]
+        choices = each(of_level(1, made)[0], lambda choice: 1 / (1 + choice["b"]))
+        asked = [tuple(choice.values()) for choice in choices]
         assert len(asked) == len(set(asked))
         assert (0, 0, 0) not in asked
 
     def test_a_space_without_a_valid_choice(self):
         """Where no choice is valid it asks for nothing."""
-        assert (
-            run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], lambda _choice: 1.0) == []
-        )
+        assert run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], same) == []
 
     def test_true_and_one_are_two_values(self):
         """Values of different types are different choices."""
-        asked = run(of_level(1, space(a=[1, True, 1.0]))[0], lambda _choice: None)
-        assert sorted(type(one["a"]).__name__ for some in asked for one in some) == [
-            "bool",
-            "float",
-        ]
+        asked = each(of_level(1, space(a=[1, True, 1.0]))[0], lambda _choice: None)
+        assert sorted(type(choice["a"]).__name__ for choice in asked) == ["bool", "float"]
 
-    def test_a_default_that_is_no_choice(self):
+    @pytest.mark.parametrize("default", [7, 1.5, 1.0])
+    def test_a_default_that_is_no_choice(self, default):
         """A default may lie outside of the lists, or where a choice lies."""
-        for default in (7, 1.5, 1.0):
-            asked = run(
-                of_level(1, space(a=[1, 2], b=["x"]), start={"a": default, "b": None})[0],
-                lambda _choice: 1.0,
-            )
-            assert sorted(one["a"] for some in asked for one in some) == [1, 2]
+        made = space(a=[1, 2], b=["x"])
+        asked = each(of_level(1, made, start={"a": default, "b": None})[0], same)
+        assert sorted(choice["a"] for choice in asked) == [1, 2]
 
     def test_failures(self):
         """A choice that failed counts as the slowest: what lies near it comes last."""

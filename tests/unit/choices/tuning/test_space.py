@@ -12,10 +12,11 @@ class TestChoices:
     def test_in_order(self):
         """Choices come in the order of the declaration, the last parameter first to change."""
         space = kcl.space(block=[64, 16], exact=[False, True])
-        assert [tuple(one.values()) for one in space.choices({}, {})] == [
-            *((64, False), (64, True)),
-            *((16, False), (16, True)),
-        ]
+        choices = [tuple(choice.values()) for choice in space.choices({}, {})]
+        assert choices == [(64, False), (64, True), (16, False), (16, True)]
+        # A space does not change, and its length counts choices that are not valid.
+        small = space.where(lambda block: block < 20)
+        assert (len(small), len(list(small.choices({}, {}))), len(space)) == (4, 2, 4)
 
     def test_given(self):
         """A parameter that is given is no choice, and a predicate sees its value."""
@@ -40,12 +41,6 @@ class TestChoices:
         assert type(caught.value.__cause__) is ZeroDivisionError
         assert space.refusal({"block": 16}, {"n": 64}) == ""
 
-    def test_where_makes_another_space(self):
-        """A space does not change."""
-        space = kcl.space(block=[16, 64])
-        assert len(list(space.where(lambda block: block < 20).choices({}, {}))) == 1
-        assert len(list(space.choices({}, {}))) == 2
-
     def test_has(self):
         """A value is in a list only with its type: 1, 1.0 and True are three values."""
         space = kcl.space(unroll=[1, True], factor=[0.5])
@@ -54,19 +49,11 @@ class TestChoices:
         assert not space.has({"unroll": 1.0})
         assert not space.has({"block": 1})
 
-    def test_length(self):
-        """The length is the number of choices, valid or not."""
-        assert len(kcl.space(block=[16, 64], unroll=[1, 2, 4]).where(lambda block: block > 16)) == 6
-
-    def test_integers_of_numpy(self):
-        """An integer of numpy is the integer."""
+    def test_values(self):
+        """An integer of numpy is the integer, and a value that a list has twice is one value."""
         space = kcl.space(block=16 * np.arange(1, 4), unroll=[np.int8(1), 1, np.uint64(2)])
         assert space.lists == {"block": (16, 32, 48), "unroll": (1, 2)}
-        assert {type(one) for values in space.lists.values() for one in values} == {int}
-
-    def test_a_value_counts_once(self):
-        """A value that a list has twice is one value."""
-        assert kcl.space(block=[16, 64, 16]).lists == {"block": (16, 64)}
+        assert {type(value) for values in space.lists.values() for value in values} == {int}
 
 
 class TestBadInput:
@@ -105,14 +92,9 @@ class TestComparison:
         assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
         assert kcl.space(block=[16]).comparison == (None, None, ())
 
-    def test_parameters_of_these_names(self):
-        """A list of values is that of a parameter, whatever its name."""
-        space = kcl.space(compare=[True, False], tolerance=[1e-3], cases=[1, 2])
-        assert space.lists == {"compare": (True, False), "tolerance": (1e-3,), "cases": (1, 2)}
-        assert space.comparison == (None, None, ())
-
     @pytest.mark.parametrize(
-        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}]
+        "options",
+        [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}],
     )
     def test_bad(self, options):
         """What cannot be meant is refused where it is declared."""

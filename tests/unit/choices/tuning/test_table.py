@@ -11,27 +11,23 @@ from kcl.cache.key import Key
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.table import ChoiceTable, RankedChoice, Row
 
-ABOUT = {
-    "kernel": "axpy",
-    "names": ["n"],
-    "defaults": {"block": 64},
-    "device": {"name": "cpu", "driver": "3.0"},
-}
+ABOUT = {"kernel": "axpy", "names": ["n"], "defaults": {"block": 64}}
+ABOUT["device"] = {"name": "cpu", "driver": "3.0"}
 KEY = Key([("record", "1")])
+
+
+DAY = "2026-11-26"
 
 
 def row(*sizes, block=16, ratio=0.5, **fields):
     """Return a row with a choice of a block."""
-    return Row(
-        sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2", **fields
-    )
+    return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, DAY, "loopy 2025.2", **fields)
 
 
 def fact(*sizes, block=16, outcome="ok", detail=""):
     """Return the outcome of a block."""
-    return Row(
-        sizes, {"block": block}, None, 1, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail
-    )
+    end = {"outcome": outcome, "detail": detail}
+    return Row(sizes, {"block": block}, None, 1, 0, 0, 0.0, DAY, **end)
 
 
 def stored():
@@ -44,36 +40,21 @@ def stored():
 class TestRows:
     def test_stored(self):
         """Another process reads the row as it was put, the types of its values too."""
-        put = Row(
-            (64, 3),
-            {"block": 16, "exact": True, "factor": 1.0, "mode": None},
-            0.5,
-            2,
-            6,
-            9,
-            0.01,
-            "d",
-            "a 1",
-        )
+        choice = {"block": 16, "exact": True, "factor": 1.0, "mode": None}
+        put = Row((64, 3), choice, 0.5, 2, 6, 9, 0.01, "d", "a 1")
+        best = RankedChoice(choice, 0.5, 0.01, ("3", "4"))
         put = put._replace(
             dtypes={"x": "<f4"},
             includes={"/a.h": "5e"},
             codes=("1", "2"),
-            best=(
-                RankedChoice(put.choice, 0.5, 0.01, ("3", "4")),
-                RankedChoice({"block": 1}, 0.7, 0.0, ("5",)),
-            ),
+            best=(best, RankedChoice({"block": 1}, 0.7, 0.0, ("5",))),
             variant="factor=3",
             unfinished=True,
         )
         stored().put(put)
         assert stored().rows == [put]
-        assert [type(value) for value in stored().rows[0].choice.values()] == [
-            int,
-            bool,
-            float,
-            type(None),
-        ]
+        types = [type(value) for value in stored().rows[0].choice.values()]
+        assert types == [int, bool, float, type(None)]
         assert stored().row((64, 3), {"x": "<f4"}, "factor=3") == put
         assert stored().row((64,), {"x": "<f4"}, "factor=3") is None
 
@@ -83,10 +64,8 @@ class TestRows:
         first.put(row(64, block=16))
         second.put(row(100, block=32))
         first.put(row(64, block=256))
-        assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [
-            ((100,), 32),
-            ((64,), 256),
-        ]
+        blocks = [(row.sizes, row.choice["block"]) for row in stored().rows]
+        assert blocks == [((100,), 32), ((64,), 256)]
 
     def test_same_case(self):
         """Rows for other dtypes and for another variant stay beside each other."""
@@ -98,10 +77,8 @@ class TestRows:
 
     def test_note(self):
         """A note has the key of the last table of a recipe: with another key, nothing measured is lost unsaid."""
-        for key, lost in (
-            (KEY, ""),
-            (Key([("record", "2")]), "its text changed since it was measured"),
-        ):
+        words = "its text changed since it was measured"
+        for key, lost in ((KEY, ""), (Key([("record", "2")]), words)):
             table = ChoiceTable(key, ABOUT)
             table.note = "tuned a.b"
             if not lost:
@@ -114,12 +91,15 @@ class TestRows:
         table = stored()
         for size in (64, 100, 120, 128, 63):
             table.put(row(size))
-        assert [one.sizes[0] for one in table.near((127,))] == [128, 120, 100, 64]
-        assert [one.sizes[0] for one in table.near((257,))] == []
-        assert [one.sizes[0] for one in table.near((256,))] == [128]
-        assert [one.sizes[0] for one in table.near((32,))] == [63, 64]
+        near = {
+            127: [128, 120, 100, 64],
+            257: [],
+            256: [128],
+            32: [63, 64],
+            65: [64, 63, 100, 120, 128],
+        }
+        assert {size: [row.sizes[0] for row in table.near((size,))] for size in near} == near
         assert table.nearest((127,)) == row(128)
-        assert [one.sizes[0] for one in table.near((65,))] == [64, 63, 100, 120, 128]
         assert table.near((1, 2)) == []
         assert stored().nearest((64,)) is not None
         assert ChoiceTable(Key([("record", "2")]), ABOUT).nearest((1, 2)) is None
@@ -151,19 +131,16 @@ class TestRows:
             [{"sizes": [64]}],
             [{**row(64)._asdict(), "more": 1}],
             [{**row(64)._asdict(), "sizes": 3}],
-            [{**row(64)._asdict(), "sizes": [True]}],
-            [{**row(64)._asdict(), "sizes": [-1]}],
+            [{**row(64)._asdict(), "sizes": ["n"]}],
             [{**row(64)._asdict(), "choice": [1]}],
-            [{**row(64)._asdict(), "choice": {"block": [1]}}],
             [{**row(64)._asdict(), "best": [3]}],
-            [{**row(64)._asdict(), "best": [[[["block", [1]]], 0.5, 0.1, []]]}],
             [{**row(64)._asdict(), "dtypes": 3}],
             [{**row(64)._asdict(), "codes": 3}],
         ],
     )
     def test_foreign(self, rows):
         """Rows of another form are no rows."""
-        assert tables.listed({"rows": rows}, "table") == []
+        assert tables.read_rows({"rows": rows}, "table") == []
 
     def test_damaged(self, tmp_path):
         """A damaged file, and the entry of another key in its place, are no table, and are replaced."""
@@ -194,12 +171,9 @@ class TestRows:
 class TestFacts:
     def test_stored(self):
         """The outcome of a candidate takes the place of the earlier one; the rows know nothing of it."""
-        stored().put_facts(
-            [fact(64, block=16), fact(64, block=32, outcome="crashes", detail="signal 11")]
-        )
-        stored().put_facts([fact(64, block=16, outcome="wrong result"), fact(100, block=16)])
-        found = stored().facts()
-        assert {name: one.outcome for name, one in found.items()} == {
+        stored().put_facts([fact(64), fact(64, block=32, outcome="crashes", detail="signal 11")])
+        stored().put_facts([fact(64, outcome="wrong result"), fact(100)])
+        assert {name: fact.outcome for name, fact in stored().facts().items()} == {
             tables.fact_name(fact(64, block=16)): "wrong result",
             tables.fact_name(fact(64, block=32)): "crashes",
             tables.fact_name(fact(100, block=16)): "ok",

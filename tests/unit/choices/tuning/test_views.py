@@ -10,6 +10,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 from commands import run
+from elementwise import elementwise
 from measured import measured
 
 import kcl
@@ -26,44 +27,22 @@ pytestmark = pytest.mark.one_platform
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
 def chosen(value=1):
     """Write the chosen value."""
-    text = f"kernel void chosen(global int *x) {{ x[get_global_id(0)] = {value}; }}"
-    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(
-        text.replace("*x", "*x, int n"), entry="chosen", arguments=arguments, global_size="n"
-    )
+    return elementwise("chosen", f"x[i] = {value};", np.int32, x="inout")
+
+
+DAY = "2026-11-26"
 
 
 def row(size, value, **fields):
-    return Row(
-        (size,),
-        {"value": value},
-        0.5,
-        1,
-        2,
-        3,
-        0.01,
-        "2026-11-26",
-        "loopy 2025.2",
-        seconds=2e-6,
-        gigabytes=4.0,
-        **fields,
-    )
+    """Return the row of a decision."""
+    end = {"versions": "loopy 2025.2", "seconds": 2e-6, "gigabytes": 4.0, **fields}
+    return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, DAY, **end)
 
 
 def fact(size, value, outcome="ok", level=1, detail=""):
-    ratio = 0.5 if outcome == "ok" else None
-    return Row(
-        (size,),
-        {"value": value},
-        ratio,
-        level,
-        0,
-        0,
-        0.0,
-        "2026-11-26",
-        outcome=outcome,
-        detail=detail,
-    )
+    """Return what became of a candidate."""
+    ratio, end = (0.5 if outcome == "ok" else None), {"outcome": outcome, "detail": detail}
+    return Row((size,), {"value": value}, ratio, level, 0, 0, 0.0, DAY, **end)
 
 
 @pytest.fixture
@@ -94,15 +73,9 @@ def explained(queue, size):
 class TestWords:
     def test_outcomes(self):
         """The winner has a mark; a ratio has three digits, and its noise if that makes it doubtful."""
-        won, doubtful = (
-            row(4, 2)._replace(ratio=0.51234),
-            row(4, 3)._replace(ratio=0.97, noise=0.05),
-        )
-        found = [
-            doubtful._replace(seconds=1.23456e-3),
-            won,
-            fact(4, 1, "crashes", detail="SIGABRT"),
-        ]
+        won = row(4, 2)._replace(ratio=0.51234)
+        doubtful = row(4, 3)._replace(ratio=0.97, noise=0.05, seconds=1.23456e-3)
+        found = [doubtful, won, fact(4, 1, "crashes", detail="SIGABRT")]
         lines = [" ".join(line.split()) for line in views.outcomes(["n"], found, [won])]
         assert lines[1:] == [
             "* n=4 value=2 ok 0.512 2 us, 4 GB/s 2026-11-26",
@@ -114,14 +87,11 @@ class TestWords:
 class TestCommands:
     def test_show(self, table):
         """`kcl show KERNEL --tuning` prints decisions and outcomes."""
-        lines = [
-            " ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()
-        ]
+        output = run("show", "chosen", "--tuning").output
+        lines = [" ".join(line.split()) for line in output.splitlines()]
         assert lines[0].startswith("chosen on ")
-        assert (
-            lines[2]
-            == "n=4 value=2 0.5 2 us, 4 GB/s 1 2 of 3 2026-11-26 measured with loopy 2025.2"
-        )
+        words = "n=4 value=2 0.5 2 us, 4 GB/s 1 2 of 3 2026-11-26 measured with loopy 2025.2"
+        assert lines[2] == words
         assert "n=4 value=3 crashes 2026-11-26 signal 11" in lines
         (found,) = json.loads(run("show", "chosen", "--tuning", "--json").output)
         assert found["key"] == table.key.digest
@@ -156,9 +126,8 @@ class TestCommands:
         """`kcl status` and `kcl ls` show the table as the entry of a layer, with its file, and say if it is off."""
 
         def shown():
-            return {
-                row["layer"]: row for row in json.loads(run("status", "--json").output)["layers"]
-            }
+            rows = json.loads(run("status", "--json").output)["layers"]
+            return {row["layer"]: row for row in rows}
 
         row = shown()["tuning"]
         assert (row["on"], row["entries"]) == (True, 1)
@@ -172,14 +141,10 @@ class TestCommands:
     def test_explain(self):
         """`kcl explain` says which row served each size of the last run, or which is nearest."""
         said = " ".join(run("explain", "chosen").output.split())
-        assert (
-            "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.5 of the time of the default"
-            in said
-        )
-        assert (
-            "n = 9: the default value=1: no row is within a factor of two; the nearest is value=2, measured at n=4"
-            in said
-        )
+        served = "value=2, measured at n=4"
+        assert f"tuning of chosen: n = 4: {served}, takes 0.5 of the time of the default" in said
+        default = "n = 9: the default value=1: no row is within a factor of two; the nearest is"
+        assert f"{default} {served}" in said
         assert "tuning of" not in run("explain", "another", code=1).output
 
     def test_unpack(self, table, tmp_path):
@@ -194,10 +159,8 @@ class TestCommands:
         assert not os.path.isabs(os.readlink(folder / "programs" / "0"))
         table.put(row(8, 3))
         run("unpack", str(tmp_path / "tree"))
-        assert (folder / "dispatch_table.txt").read_text().splitlines() == [
-            "n=4 -> 0  value=2",
-            "n=8 -> 1  value=3",
-        ]
+        text = (folder / "dispatch_table.txt").read_text()
+        assert text.splitlines() == ["n=4 -> 0  value=2", "n=8 -> 1  value=3"]
         assert os.listdir(folder / "programs") == ["0"]
 
     def test_purge(self, table, queue, tmp_path):
@@ -239,18 +202,16 @@ class TestBundles:
 
     def test_save(self, table, monkeypatch, tmp_path):
         """`kcl save` takes the tables of the kernels that it saves."""
-        for arguments, kept in (
-            ((), True),
-            (("chos*",), True),
-            (("another",), False),
-            (("--layer", "binary"), False),
+        file = tmp_path / "saved.kclb"
+        for arguments, kept, code in (
+            ((), True, 0),
+            (("chos*",), True, 0),
+            (("another",), False, 1),
+            (("--layer", "binary"), False, 0),
         ):
-            file = tmp_path / "saved.kclb"
-            run("save", str(file), *arguments, code=0 if kept or "--layer" in arguments else 1)
-            loaded = kcl.load_artifacts(file) if file.exists() else None
-            assert (
-                loaded is not None and table.key.digest in loaded.artifacts.get("tuning", [])
-            ) is kept
+            run("save", str(file), *arguments, code=code)
+            tables = kcl.load_artifacts(file).artifacts.get("tuning", []) if not code else []
+            assert (table.key.digest in tables) is kept
             file.unlink(missing_ok=True)
         run("save", str(tmp_path / "saved.kclb"))
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
@@ -262,12 +223,9 @@ class TestBundles:
         data, _info = kcl.save_artifacts()
         monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
         process.reset()
-        queue = cl.CommandQueue(queue.context)
-        said = explained(queue, 4)
-        assert (
-            "the default value=1: nothing is measured; a table was measured for another case: "
-            in said
-        )
+        said = explained(cl.CommandQueue(queue.context), 4)
+        words = "the default value=1: nothing is measured; a table was measured for another case: "
+        assert words in said
         assert "POCL_WORK_GROUP_METHOD" in said
         unusable = dict(kcl.load_artifacts(data).unusable)
         assert "POCL_WORK_GROUP_METHOD" in unusable[table.key.digest]
@@ -276,11 +234,8 @@ class TestBundles:
         """A table of another form is passed over by every command."""
         place = f"table-{table.key.digest}"
         store = Directory(os.path.join(os.environ["XDG_CACHE_HOME"], "kcl", "tuning"))
-        for metadata in (
-            {"rows": 3, "kernel": ["chosen"], "device": 4},
-            {"names": 4, "rows": [{}]},
-            {},
-        ):
+        device = {"rows": 3, "kernel": ["chosen"], "device": 4}
+        for metadata in (device, {"names": 4, "rows": [{}]}, {}):
             store.put(place, Entry(table.key, metadata, {}).pack())
             assert not [one for one in views.tables() if one.rows]
             run("status")
