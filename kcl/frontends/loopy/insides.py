@@ -131,8 +131,7 @@ def _take(is_early: bool = False) -> None:
         replaced = list[Holder]()
         # A callable of another package was put there before kcl attended. What was in its place is not known.
         for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            pairs = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
-            functions = [(name, _function(value)) for name, value in pairs]
+            functions = [(name, _function(value)) for name, value in baseline.changeable(holder)]
             names = [
                 name for name, function in functions if callable(function) and not _is_own(function)
             ]
