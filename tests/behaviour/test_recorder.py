@@ -38,7 +38,8 @@ def unit(text="y[i] = 2*x[i]", extra=(), name="recorded", loopy=lp, **keywords):
 
 
 def again():
-    """Go on as a new process would: with what lies on disk."""
+    """Go on as a new process would: with what lies on disk, after a look-up."""
+    proofs.use()
     proofs.write()
     layers.reset()
 
@@ -329,7 +330,7 @@ class TestFaults:
 
     def test_damaged_proofs(self, launch):
         """Proofs of a strange form prove nothing."""
-        unit()
+        launch(unit())
         proofs.write()
         layer = layers.generator()
         (key,) = [

@@ -92,19 +92,25 @@ class LoopyResult:
             except UnknownInput as error:
                 self._unknown = str(error)
                 raise
+            proofs.use()
         return self._key
 
     def _parts(self, now: moment.Moment) -> list[Part]:
+        # A unit without a key is refused here: then no file of a generator is read.
+        beside = self._own_parts(now)
         parts = moment.parts()
         if self._call is not None and self._call.declared.version is not None:
             parts.append(Part("declared version", self._call.declared.version))
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
+        return [*parts, *beside]
+
+    def _own_parts(self, now: moment.Moment) -> list[Part]:
         record = self._record
         if record is not None and not record.finds_unit:
             structured = record.counts(now.structures)
-            return [*parts, *moment.state(now, structured), Part("record", record.digest)]
-        return [*parts, *moment.state(now), Part("unit", self._identity(record))]
+            return [*moment.state(now, structured), Part("record", record.digest)]
+        return [*moment.state(now), Part("unit", self._identity(record))]
 
     def _identity(self, record: Record | None) -> str:
         """Return the identity of the unit, which the record's proof may have: then no unit is made."""

@@ -113,14 +113,18 @@ class LoopyUnit(Unit):
         self._state = counted.digest
         return unit_key(counted)
 
-    def state(self) -> str:
-        """Return a digest of the unit as it is now; empty if it cannot be known."""
+    def state(self, of_all: bool = True) -> str:
+        """Return a digest of the unit as it is now; empty if it cannot be known.
+
+        Unless `of_all`, it is also empty for a unit that leads to no code of a package: then none can change it.
+        """
         from kcl.frontends.loopy.callables.content import of_unit
 
         try:
-            return of_unit(self._executor.t_unit).digest
+            counted = of_unit(self._executor.t_unit)
         except UnknownInput:
             return ""
+        return counted.digest if of_all or counted.parts else ""
 
     def missed(self, kernel: str) -> None:
         """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
@@ -140,12 +144,12 @@ class LoopyUnit(Unit):
         Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
-            # A callable of the program may change what it holds while loopy runs it.
-            before = (self._state or self.state()) if has_key else ""
+            # A callable of a package may change what it holds while loopy runs it.
+            before = (self._state or self.state(of_all=False)) if has_key else ""
             generated, untold = self._heard(kernel, dtypes)
             if not has_key:
                 return generated, ""
-            why = self.volatile or (_CHANGED if self.state() != before else untold)
+            why = self.volatile or (_CHANGED if before and self.state() != before else untold)
             edited = "" if why else distributions.changed()
             return generated, why or (
                 f"files of {edited} changed as the program ran" if edited else ""

@@ -187,6 +187,24 @@ class TestImportAnyway:
         assert done == [str(private / "pytools"), "/proc/nowhere"]
         assert private.stat().st_mode & 0o777 == private.parent.stat().st_mode & 0o777 == 0o700
 
+    @pytest.mark.parametrize("is_on", [True, False])
+    @pytest.mark.parametrize("freezes", [True, False])
+    def test_collector(self, child, is_on, freezes):
+        """The collector rests during the import; then it is as it was, and only what the program froze is frozen."""
+        (child.directory / "resting.py").write_text("import gc\nWAS_ON = gc.isenabled()\n")
+        done = child.json(
+            f"""
+            import gc, json, sys
+            from kcl import foreign
+            sys.path.insert(0, {str(child.directory)!r})
+            {"gc.freeze()" if freezes else ""}
+            {"gc.enable()" if is_on else "gc.disable()"}
+            foreign.import_anyway("resting")
+            print(json.dumps([sys.modules["resting"].WAS_ON, gc.isenabled(), gc.get_freeze_count() > 0]))
+            """
+        )
+        assert done == [False, is_on, freezes]
+
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""
         with pytest.raises(ModuleNotFoundError):
