@@ -70,28 +70,29 @@ class _Described(StandIn):
 
 
 class GraphRecord(Record):
-    """A call that makes or transforms the unit of a graph; `carry_out` carries it out with loopy's own units."""
+    """A call that makes or transforms the unit of a graph, of loopy's own units and of what it `holds` beside them.
+
+    `carry_out` gets what it holds, and the units; `count` returns what that counts by.
+    """
 
     def __init__(
         self,
         function: str,
         carry_out: Callable[..., Any],
         units: tuple[Any, ...],
-        count: Callable[[], dict[str, Any]],
+        holds: Any,
+        count: Callable[[Any], dict[str, Any]],
         name: str,
     ) -> None:
         place, now = recorder.site() or CallSite(sys._getframe()), moment.now()
-        described = count()
-        structures = Content(str(now.structures), (), "")
-        texts_ = {key: content.exact() for key, content in described.items()}
-        keywords = {key: _Described(text) for key, text in texts_.items()}
-        keywords["structures"] = _Described(structures.exact())
+        counted = {**count(holds), "structures": Content(str(now.structures), (), "")}
+        keywords = {key: _Described(content.exact()) for key, content in counted.items()}
         super().__init__(function, units, keywords, now, place)
-        self.described = (*described.values(), structures)
-        self.call = carry_out
+        self.described = (*counted.values(),)
+        self.holds, self._count = holds, count
+        self.call = lambda *real: carry_out(self.holds, *real)
         self.name = name
         self.finds_unit = True
-        self._count, self._texts = count, texts_
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def kernel(self) -> str:
@@ -121,9 +122,10 @@ class GraphRecord(Record):
 
     def _is_changed(self) -> bool:
         try:
-            return {key: one.exact() for key, one in self._count().items()} != self._texts
+            counted = self._count(self.holds)
         except UnknownInput:
             return True
+        return any(one.exact() != self.keywords[key].text() for key, one in counted.items())
 
 
 class _Reads:
@@ -210,9 +212,9 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
-        def carry_out(outputs: Any) -> Any:
-            made.append(own(outputs, target, options, **more))
-            places = {id(one): place for place, one in enumerate(graph.data)}
+        def carry_out(held: tuple[Any, Any]) -> Any:
+            made.append(own(held[0], target, held[1], **more))
+            places = {id(one): place for place, one in enumerate(record.described[0].data)}
             bound = [[name, places.get(id(one))] for name, one in made[0].bound_arguments.items()]
             record.facts["bound"] = bound
             if any(place is None for _name, place in bound):  # data that the graph does not hold
@@ -221,7 +223,7 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
 
         made = list[Any]()
         recorded = _recorded(
-            lambda: _of_graph(carry_out, _ordered(result), target, lambda: options, more),
+            lambda: _of_graph(carry_out, (_ordered(result), options), target, more),
             "generate_loopy",
         )
         if recorded is None:
@@ -229,10 +231,13 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
         record, graph, aim = recorded
         record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
-        if record.waits:  # the program may change its own before it asks
-            options = copy.copy(options)
+        bare = graph.without_data()
+        # The program may change its options before it asks for the unit.
+        record.holds = bare.root, copy.copy(options)
+        record.described = (bare, *record.described[1:])
+        own_program = made.pop() if made else None
         if record.keeps_arguments is None:
-            return made[0]
+            return own_program
         bound = {name: graph.data[place] for name, place in record.facts["bound"]}
         program = sys.modules["pytato.target.loopy"].BoundPyOpenCLProgram
         return program(program=unit, bound_arguments=bound, target=aim)
@@ -258,27 +263,22 @@ def _ordered(result: Any) -> Any:
 
 
 def _of_graph(
-    carry_out: Callable[..., Any],
-    outputs: Any,
-    target: Any,
-    options: Callable[[], Any],
-    more: dict[str, Any],
+    carry_out: Callable[..., Any], holds: tuple[Any, Any], target: Any, more: dict[str, Any]
 ) -> tuple[GraphRecord, Graph, Any] | None:
     """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
     aim: Any = kind() if target is None else target
-    if not getattr(options(), "no_numpy", False) or not isinstance(aim, kind):
+    if not getattr(holds[1], "no_numpy", False) or not isinstance(aim, kind):
         return None
     if getattr(type(aim), "bind_program", None) is not getattr(kind, "bind_program", None):
         return None
 
-    def count() -> dict[str, Any]:
-        call = transform.of_call([sorted(more.items()), aim, options()])
-        return {"graph": digest(outputs), "call with its packages": call}
+    def count(held: tuple[Any, Any]) -> dict[str, Any]:
+        call = transform.of_call([sorted(more.items()), aim, held[1]])
+        return {"graph": digest(held[0]), "call with its packages": call}
 
     name = str(more.get("function_name", "_pt_kernel"))
-    carry_out = functools.partial(carry_out, outputs)
-    record = GraphRecord("generate_loopy", carry_out, (), count, name)
+    record = GraphRecord("generate_loopy", carry_out, (), holds, count, name)
     graph: Graph = record.described[0]
     form = [graph.form, *[one.exact() for one in record.described[1:]]]
     record.group = proofs.group(f"graph {texts.digest(form)}")
@@ -335,13 +335,13 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
-        as_called = f
         record = (before if callable(f) else None) and _recorded(
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
-                f,
+                lambda held, unit: held(unit),
                 (self.program.t_unit,),
-                lambda: {"f": transform.of_function(as_called)},
+                f,
+                lambda held: {"f": transform.of_function(held)},
                 before.name,
             ),
             "with_transformed_translation_unit",
@@ -351,7 +351,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
         record.group = before.group
         unit = unmade.answer(record)
         if record.waits:
-            record.call = as_called = transform.as_of_now(f)
+            record.holds = transform.as_of_now(f)
         if type(unit) is not unmade.RecordedUnit:
             unit.executor(self.cl_context)  # raises the error of pytato's
         return _executable(unit, self.bound_arguments, self.target, self.cl_context)

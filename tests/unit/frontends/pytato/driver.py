@@ -80,6 +80,20 @@ def freed():
     return known() is None
 
 
+def released():
+    """The data go while the unit lives; the unit is asked for afterwards."""
+    data = array()
+    known = weakref.ref(data)
+    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
+    unit, (name,) = program.program.t_unit, program.bound_arguments
+    del data, program
+    gc.collect()
+    before = [known() is None, *calls]
+    _event, found = unit.executor(context)(queue, x=array(), **{name: array(3.0)})
+    result = {one: value.get(queue).tolist() for one, value in found.items()}
+    return before, unit.default_entrypoint.name, result, [*calls]
+
+
 def transformed():
     return launched(made(graph(), arraycontext.Context(queue, value).transform_loopy_program))
 
