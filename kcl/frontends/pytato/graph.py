@@ -64,6 +64,15 @@ class Graph(NamedTuple):
         """Return the text of the graph in records."""
         return f"graph with {self.digest}"
 
+    def place_of(self, number: int) -> str:
+        """Return in words which node has a number, and where the program made it; slow."""
+        lines = _Texts().lines(self.root)[1:]
+        for line, node in zip(lines, self.nodes, strict=True):
+            if re.search(rf"\?{number}\b", line):
+                place = _place(node)
+                return f" in {type(node).__name__}" + (f" (made at {place})" if place else "")
+        return ""
+
     def without_data(self) -> Graph:
         """Return a graph that holds none of the data, for a unit that is made later; itself if there are none."""
         if not self.data:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.base.attended import uncounted
 from kcl.cache import layers
 from kcl.errors import RecipeError, UnknownInput
@@ -27,8 +27,7 @@ from kcl.frontends.pytato.graph import Graph, digest
 from kcl.generate.running import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
-_MOST = 32  # graphs that differ in numbers alone: the stages of a time step are such graphs
-_NUMBERS = 40  # that a proof has
+_MOST = 3  # graphs that differ in numbers alone: the stages of a Runge-Kutta step have two
 NEEDED = (
     "generate_loopy",
     f"{_PROGRAMS[0]}.bind_to_context",
@@ -229,7 +228,6 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
         if recorded is None:
             return own(result, target, options, **more)
         record, graph, aim = recorded
-        record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
         bare = graph.without_data()
         # The program may change its options before it asks for the unit.
@@ -280,26 +278,46 @@ def _of_graph(
     name = str(more.get("function_name", "_pt_kernel"))
     record = GraphRecord("generate_loopy", carry_out, (), holds, count, name)
     graph: Graph = record.described[0]
-    form = [graph.form, *[one.exact() for one in record.described[1:]]]
-    record.group = proofs.group(f"graph {texts.digest(form)}")
-    record.unkept = _unkept(record, graph)
+    form = texts.digest([graph.form, *[one.exact() for one in record.described[1:]]])
+    record.group = proofs.group(f"graph {form}")
+    record.unkept = _unkept(record, graph, form)
     return record, graph, aim
 
 
-def _unkept(record: GraphRecord, graph: Graph) -> str:
+class MetGraphs:
+    """The first graphs that this process met of those that differ in numbers alone, and what is said of the others."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, list[list[str]]] = {}
+        self.said: dict[str, str] = {}
+
+    def on_change(self) -> None:
+        self.numbers.clear()
+
+
+_met = process.own(MetGraphs)
+
+
+def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
     """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
+    first, said = _met().numbers.setdefault(form, []), _met().said
+    if graph.numbers in first:
+        return ""
+    if len(first) < _MOST:
+        first.append(graph.numbers)
+        return ""
     if proofs.find(record.digest, record.group) is not None:
         return ""
-    facts = [proof.facts for proof in [*record.group.known.values()]]
-    kept = {tuple(one["numbers"]) for one in facts if "numbers" in one}
-    if len(kept) < _MOST or tuple(graph.numbers[:_NUMBERS]) in kept:
-        return ""
-    changing = [sorted({*values}) for values in zip(*kept, strict=False) if len({*values}) > 1]
-    here = f": {', '.join(changing[0][:3])}, ..." if changing else ""
-    return (
-        f"only {_MOST} graphs that differ in numbers alone are kept{here}; "
-        "pass such a number as an argument of the compiled function, or in an array"
-    )
+    if form not in said:
+        values = [[*dict.fromkeys(each)] for each in zip(*first, strict=True)]
+        place, changing = max(enumerate(values), key=lambda pair: len(pair[1]))
+        number = ", ".join([one.rpartition("(")[2].partition(")")[0] for one in changing])
+        said[form] = (
+            f"a run keeps the first {_MOST} graphs that differ in numbers alone, and a number of this one changes: "
+            f"{number}, ...{graph.place_of(place)}; make it an argument of the compiled function, or an array: "
+            "actx.from_numpy(np.array(number))"
+        )
+    return said[form]
 
 
 def _record_of(program: Any) -> Any:

@@ -181,7 +181,15 @@ def twice():
     return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
 
 
+def moving():
+    return [launched(made(placed_graph(value + 2 * step))) for step in range(5)]
+
+
 def placed():
+    return launched(made(placed_graph(value)))
+
+
+def placed_graph(value):
     frames = (
         SimpleNamespace(filename=__file__, lineno=10),
         SimpleNamespace(filename=pt.__file__, lineno=5),
@@ -191,11 +199,12 @@ def placed():
     # the language hashes no fields
     node = pt.Scaled(x, value, non_equality_tags=(tag,))
     others = pt.Scaled(x, 7.0), *([pt.Scaled(x, 8.0)] if value > 2 else []), pt.Scaled(x, 9.0)
-    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})))
+    return pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})
 
 
 def steps():
-    return [launched(made(graph(float(one)))) for one in range(2, 2 + int(value))]
+    first = int(value)
+    return [launched(made(graph(float(one)))) for one in range(first, first + 6)]
 
 
 def outputs():

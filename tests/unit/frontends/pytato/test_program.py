@@ -145,12 +145,19 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
 
 
 def test_a_number_that_changes_at_each_step_fills_no_cache(run):
-    runs = [run("steps", 34) for _ in range(2)]
-    for told in runs:
-        assert told["result"] == [out(float(one)) for one in range(2, 36)]
+    runs = [run("steps", first) for first in (2, 2, 4, 3)]
+    for first, told in zip((2, 2, 4, 3), runs, strict=True):
+        assert told["result"] == [out(float(one)) for one in range(first, first + 6)]
     outcomes = [[one["stats"][name] for name in ("misses", "hits", "bypassed")] for one in runs]
-    assert outcomes == [[32, 0, 2], [0, 32, 2]]
-    assert runs[1]["report"].count("numbers alone are kept: 10.0, 11.0, 12.0, ...; pass such") == 1
+    # The third run keeps 5 and 6; the last finds what the others kept.
+    assert outcomes == [[3, 0, 3], [0, 3, 3], [2, 1, 3], [0, 4, 2]]
+    words = "a number of this one changes: 2.0, 3.0, 4.0, ... in Scaled; make it an argument"
+    assert [told["report"].count(words) for told in runs] == [1, 1, 0, 0]
+
+
+def test_the_number_that_changes_has_the_line_that_made_its_node(run):
+    words = "7.0, 9.0, 11.0, ... in Scaled (made at driver.py:10); make it an argument"
+    assert run("moving", 7)["report"].count(words) == 1
 
 
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
