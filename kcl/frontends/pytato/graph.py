@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import itertools
 import operator
 import os
 import re
@@ -38,8 +39,8 @@ _CLASS, _REFERENCE = (
     re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"),
     re.compile(r"#[0-9a-f]+"),
 )
-_MOST = 400  # parts in a row
 _LONG = 240  # characters of a text that counts by its digest
+_MOST_OF_ALL, _MOST_OF_ONE = 30_000, 1_000  # characters of the parts in a row
 
 
 class Graph(NamedTuple):
@@ -94,11 +95,15 @@ class Graph(NamedTuple):
         parts = dict[Part, None]()
         for line, node in zip(lines, nodes, strict=True):
             name, _, fields = _CLASS.sub("", line).partition("(")
-            part = Part(name, f"({_REFERENCE.sub('#', fields)}")
+            fields = _REFERENCE.sub("#", fields)
+            if len(fields) > _MOST_OF_ONE:
+                fields = f"{fields[:_MOST_OF_ONE]}... {_hashed(fields)}"
+            part = Part(name, f"({fields}")
             parts[part] = None
             if place := _place(node):
                 parts[Part(f"{PLACE}{name}{part.value}", place)] = None
-        return tuple(parts)[:_MOST]
+        sizes = itertools.accumulate([len(one.name) + len(one.value) for one in parts])
+        return tuple(itertools.compress(parts, [size <= _MOST_OF_ALL for size in sizes]))
 
 
 def digest(root: Any) -> Graph:

@@ -111,9 +111,10 @@ class GraphRecord(Record):
                 f"the unit of {self.name!r} is made only now, and the program has changed since {self.place} what "
                 f"{self.function} counts by there: run with KCL_NO_CACHE=graph, or change it before that call"
             )
-        with thread.having(reads=_Reads()):
+        with thread.having(reads=_Reads()), transform.noting_messages(self.holds) as asked:
             made = carry_out(self, units, {})
             unkept.append(thread.reads.reason())
+        unkept += [f"it asks a communicator for {name!r}, as other ranks may do" for name in asked]
         if self.inputs and not self.waits and self._is_changed():
             unkept.append("the transformation changes what it holds")
         self.unkept = next(filter(None, [self.unkept, *unkept]), "")

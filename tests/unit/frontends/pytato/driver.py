@@ -5,6 +5,7 @@ python driver.py LANGUAGE CASE [VALUE]
 
 import functools
 import gc
+import hashlib
 import json
 import sys
 import warnings
@@ -202,6 +203,18 @@ def placed_graph(value):
     return pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})
 
 
+def large():
+    """A graph of many different nodes with long tags."""
+
+    def tags(number):
+        return tuple(hashlib.sha256(b"%d %d" % (number, one)).hexdigest() for one in range(20))
+
+    x = pt.make_placeholder("x", 4)
+    parts = [pt.Scaled(x, 1, tags=tags(number)) for number in range(100)]
+    sums = [pt.Sum((*parts[start : start + 10],)) for start in range(0, 100, 10)]
+    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*sums,))})))
+
+
 def steps():
     first = int(value)
     return [launched(made(graph(float(one)))) for one in range(first, first + 6)]
@@ -264,6 +277,21 @@ def method():
             functools.partial(arraycontext.by_tag, tag=Tag()),
         )
     ]
+
+
+def ranks():
+    """A unit that is transformed by the rank, and one that is transformed by a message."""
+    from mpi4py import MPI
+
+    told["numbers"] = []
+    results = []
+    for name in ("by_rank", "agreed"):
+        context = arraycontext.RanksContext(queue, MPI.COMM_WORLD)
+        before = len(calls)
+        results.append(launched(made(graph(), getattr(context, name))))
+        told["numbers"].append(calls[before:].count("scaled"))
+        assert context.communicator is MPI.COMM_WORLD
+    return results
 
 
 def too_late():

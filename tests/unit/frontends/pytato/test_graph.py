@@ -168,6 +168,22 @@ def test_what_has_no_text_has_no_digest(pt):
         of(pt.Scaled(x, frozenset({x})))
 
 
+def test_what_explains_a_large_graph_is_bounded(pt):
+    x = pt.make_placeholder("x", 4)
+
+    def explained(last, terms):
+        long = tuple(f"an entry of the tag {number}" for number in range(terms))
+        parts = [pt.Scaled(x, 2, tags=(number, *long)) for number in range(terms)]
+        return digest(pt.Sum((*parts, pt.Scaled(x, 2, tags=(*long, last))))).parts
+
+    small, large = explained(1, 100), explained(1, 2000)
+    for parts in (small, large):
+        assert 20_000 < sum(len(one.name) + len(one.value) for one in parts) <= 30_000
+        assert max(len(one.value) for one in parts) < 1_100
+    assert explained(1, 20) != explained(2, 20)
+    assert len({one.name for one in explained(1, 20)}) > 1
+
+
 def test_a_deep_graph_has_a_digest(pt):
     def chain(length):
         found = pt.make_placeholder("x", 4)

@@ -5,8 +5,10 @@ import json
 import os
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +146,14 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
     assert "its files changed" in explained()
 
 
+def test_the_rows_of_a_large_graph_are_small(run, tmp_path):
+    assert run("large")["result"] == out(factor=99.0)
+    (database,) = tmp_path.glob("cache/pytools/*generated*.sqlite")
+    with closing(sqlite3.connect(database)) as rows:
+        sizes = [size for (size,) in rows.execute("SELECT length(key_value) FROM dict")]
+    assert max(sizes) <= 40_000
+
+
 def test_a_number_that_changes_at_each_step_fills_no_cache(run):
     runs = [run("steps", first) for first in (2, 2, 4, 3)]
     for first, told in zip((2, 2, 4, 3), runs, strict=True):
@@ -215,6 +225,15 @@ def test_a_transformation_that_reads_a_dictionary_on_disk_is_carried_out(run, tm
         told = run("tuned", factor, tmp_path / "factors")
         assert "scaled" in told["calls"]
         assert told["result"] == out(scale=scale)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+def test_a_transformation_that_communicates_is_never_skipped(run):
+    for numbers in ([1, 1], [0, 1], [0, 1]):
+        told = run("ranks")
+        assert told["result"] == [out(scale=2.0)] * 2
+        assert told["numbers"] == numbers
+        assert "it asks a communicator for 'allreduce'" in told["report"]
 
 
 def test_warnings_are_given_on_a_hit_as_without_kcl(run):
