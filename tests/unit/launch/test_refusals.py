@@ -390,39 +390,6 @@ class TestLocal:
             kernel(queue, ONES)
 
 
-@kcl.kernel
-def grouped(attribute="", local=None):
-    """Return a kernel that may ask for its local size."""
-    text = f"kernel {attribute} void grouped(global float *x) {{ x[get_global_id(0)] += 1; }}"
-    arguments = [kcl.Array("x", np.float32, "x.size", "inout")]
-    return kcl.Source(
-        text, entry="grouped", arguments=arguments, global_size="x.size", local_size=local
-    )
-
-
-class TestLocalSize:
-    """A local size that OpenCL refuses is told of with the global size and the reason."""
-
-    @pytest.mark.parametrize(
-        ("declared", "given", "words"),
-        [
-            (
-                {},
-                {"local_size": 3},
-                r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3",
-            ),
-            ({"local": 3}, {}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
-            ({}, {"local_size": 2**20}, r"local_size=\(1048576,\)"),
-        ],
-    )
-    def test_reason(self, queue, declared, given, words):
-        """The reason is one of the device, of the kernel, or of both sizes."""
-        with pytest.raises(
-            cl.LogicError, match=f"INVALID_WORK_GROUP_SIZE - kernel 'grouped' with .*{words}"
-        ):
-            grouped(**declared)(queue, x=ONES.copy(), **given)
-
-
 class TestWorded:
     def test_class_that_wants_more(self):
         """Of a class that wants more than words it is the nearest one above that does not."""
