@@ -8,7 +8,6 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
-from kcl.cache import layers
 from kcl.launch import refusals
 
 pytestmark = pytest.mark.slow_platforms
@@ -170,10 +169,9 @@ class TestEveryPath:
     """Whatever a call does wrong, the error names the kernel, the argument, and what is accepted."""
 
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_named(self, queue, recipe, monkeypatch):
+    def test_named(self, queue, recipe, under):
         """At the first call and later, under strict rules: no layer has a fault, and a right call goes on."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        layers.reset()
+        under(KCL_STRICT="fault")
         for name, (wrong, words, of_source, *unknown) in CALLS.items():
             if recipe is untyped and name == "dtype":
                 continue  # any dtype will do
@@ -239,10 +237,9 @@ class TestAsked:
 
     @pytest.mark.parametrize("verb", ["prepare", "source", "key", "explain"])
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_unknown_dtype(self, context, recipe, verb, monkeypatch):
+    def test_unknown_dtype(self, context, recipe, verb, under):
         """A misspelt dtype is no fault of the cache: it is named, with the one that is meant."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        layers.reset()
+        under(KCL_STRICT="fault")
         words = r"kernel '\w+': argument 'x' has the dtype 'flaot32', which numpy does not know \(did you mean"
         with pytest.raises(TypeError, match=words):
             getattr(recipe(), verb)(context, x="flaot32")
