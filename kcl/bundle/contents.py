@@ -10,16 +10,19 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, read, write
 from kcl.bundle.info import CacheInfo, misfit
-from kcl.cache import layers, notes
+from kcl.cache import layers, notes, places, run_memo
 from kcl.cache.entry import Entry, entry_at, header_end, signers
 from kcl.cache.layer import Layer
 from kcl.cache.stores import Head, Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
-Place = tuple[str, str]  # the name of a layer, and the address there
+Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the address there
 Contents = dict[Place, Entry]
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
+# Memos travel beside the entries of layers.
+_MEMOS = (places.SHAPES,)
+_KINDS = (*settings.LAYERS, *_MEMOS)
 _HEAD = 8 << 10  # bytes, more than a usual header
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
@@ -36,14 +39,14 @@ def complete() -> None:
 def collect_used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     complete()
-    return collect(layers.places_used(), info)
+    return collect(run_memo.places_used(), info)
 
 
 def collect(listed: Iterable[Place], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
-        entry = read_entry(layers.layer(kind), address, info) if kind in settings.LAYERS else None
+        entry = read_entry(_target(kind), address, info) if kind in _KINDS else None
         if entry is not None:
             add(entries, kind, address, entry, info)
         elif kind == settings.BINARY:
@@ -81,7 +84,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[Place, Entry]]:
     """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in settings.LAYERS:
+        if kind not in _KINDS:
             info.skipped[kind] += 1
             continue
         try:
@@ -104,10 +107,13 @@ def store(
     They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
     """
     for (kind, address), entry in unpack(data, info):
-        if reason := "" if into else _misplaced(kind, entry, usable):
+        is_memo = kind in _MEMOS
+        if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
+            continue
+        if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = layers.site(kind, into) if into else layers.layer(kind)
+        target = layers.site(kind, into) if into else _target(kind)
         before = read_entry(target, address)
         new = improve(before, entry)
         info._add(kind, entry)
@@ -127,8 +133,9 @@ def store(
 def find_signed() -> dict[Place, list[str]]:
     """Return the ids of the keys under which entries of the cache came, by their places; raises a store's errors."""
     came: dict[Place, list[str]] = {}
-    for kind in settings.LAYERS:
-        stores: list[Any] = layers.layer(kind).stores
+    for kind in _KINDS:
+        target = _target(kind)
+        stores: list[Any] = target.stores if isinstance(target, Layer) else [target]
         for store in stores:
             # A site directory is the cache of somebody else.
             for address, head in store.heads(_HEAD) if store.writable else ():
@@ -151,8 +158,12 @@ def remove(signer: str) -> int:
     """Remove the entries that came under a key, and return their number; raises a store's errors."""
     gone = [place for place, ids in find_signed().items() if signer in ids]
     for kind, address in gone:
-        layers.layer(kind).delete(address)
-    return sum(read_entry(layers.layer(kind), address) is None for kind, address in gone)
+        _target(kind).delete(address)
+    return sum(read_entry(_target(kind), address) is None for kind, address in gone)
+
+
+def _target(kind: str) -> Layer | Store:
+    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
 
 
 def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:

@@ -34,6 +34,7 @@ JOURNAL = "journal"  # the counts, misses and late switches of each process that
 PACKS = "packs"  # notes on the packs of the remote
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 NOTES = "notes"  # small states by name: see kcl.cache.notes
+SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TABLES = "tuning"  # the tuning layer
 SORTS = (
@@ -45,6 +46,7 @@ SORTS = (
     PINS,
     QUARANTINE,
     REMOVED,
+    SHAPES,
 )
 
 # Beside the jobs: the beginning of the name of a helper's own PoCL cache.

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kcl.base import events, ports, process, settings
-from kcl.cache.program_name import program_path
+from kcl.cache.run_memo import program_path
 
 # Seconds of work: what is quicker shows nothing.
 AFTER = 0.25

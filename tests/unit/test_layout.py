@@ -147,6 +147,7 @@ ASKING = {
 DIRECTORIES = {
     "cache.layers": "layers",
     "cache.notes": "small states by name",
+    "cache.run_memo": "what one run leaves for the next",
     "drivers.pocl.jobs": "jobs of the helper",
     "inspect.history.records": "counts and misses of processes",
     "inspect.inventory": "whether a store has a file for each entry",

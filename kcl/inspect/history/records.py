@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base import events, process
 from kcl.cache import places
-from kcl.cache.program_name import driver_name, program_path
+from kcl.cache.run_memo import driver_name, program_path
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
