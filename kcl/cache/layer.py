@@ -244,6 +244,14 @@ class Layer:
 
         faults.say(self.name, self.place, action, error)
 
+    @contextmanager
+    def reporting(self, action: str) -> Iterator[None]:
+        """Report an error in the block as a fault: programs run as they would without what the block does."""
+        try:
+            yield
+        except (*_FAULTS, ImportError) as error:
+            self.fault(action, error)
+
     def _writable(self) -> list[Store]:
         return [store for store in self.stores if store.writable]
 

@@ -137,7 +137,7 @@ ASKING = {
     "cache.lookup": "the look-up",
     "programs.stage": "an entry of another driver is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
-    "drivers.pocl.driver": "sees whether the helper has completed an entry",
+    "drivers.pocl.asking": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
     "handle": "tells kcl.prepare whether a program is there",
     "frontends.loopy.proofs": "proofs belong to a file, and are read before the first kernel",
@@ -188,10 +188,7 @@ FIRST = {
         "programs": "cache.layers",
     },
     "a layer of rows, or of files": {"cache.layers": "base.settings.trust cache.stores.sqlite"},
-    "a header": {
-        "programs.program_key": "programs.headers",
-        "drivers.pocl.driver": "programs.headers",
-    },
+    "a header": {"programs.program_key": "programs.headers"},
     "a command, a report or a worker process": {"inspect": "drivers"},
 }
 
