@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from kcl.cache.key import Key
     from kcl.code import Code
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import FrontEnd, Result, Unit
 
 

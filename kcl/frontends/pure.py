@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import Unit
 
 

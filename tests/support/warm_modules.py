@@ -8,7 +8,6 @@ MODULES = [
     "kcl.base.ports",
     "kcl.base.process",
     "kcl.base.settings",
-    "kcl.base.settings.option",
     "kcl.base.settings.trust",
     "kcl.base.spans",
     "kcl.cache",

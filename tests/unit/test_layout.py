@@ -139,7 +139,7 @@ ASKING = {
     "drivers.pocl.complete": "the helper publishes what it has completed",
     "drivers.pocl.asking": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
-    "handle": "tells kcl.prepare whether a program is there",
+    "handle.questions": "tells kcl.prepare whether a program is there",
     "frontends.loopy.proofs": "proofs belong to a file, and are read before the first kernel",
 }
 # Who makes a directory of entries, and of what.

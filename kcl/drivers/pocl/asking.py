@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kcl import foreign
-from kcl.base import process
-from kcl.base.settings import option
+from kcl.base import process, settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.locks import state_of
@@ -101,7 +100,7 @@ def launched(promises: tuple[Promise, ...]) -> None:
     """Write jobs, and start a helper if it is time."""
     _request(promises)
     if layers.binary().chosen.promote == "background":
-        client.start(option.folder("kcl"))
+        client.start(settings.folder("kcl"))
 
 
 def unseen(promises: tuple[Promise, ...]) -> None:
@@ -125,9 +124,9 @@ def wait(slot: ProgramSlot) -> bool:
     if slot.address in state.unseen:
         if layer.chosen.promote == "background":
             # The program is built again: it was launched meanwhile.
-            client.start(option.folder("kcl"))
+            client.start(settings.folder("kcl"))
         return False
-    folder = option.folder("kcl")
+    folder = settings.folder("kcl")
     queue = jobs.JobQueue(folder)
     job = queue.find(digest)
     if job is None:
@@ -155,7 +154,7 @@ def flush(
     partial: Callable[[], list[ProgramSlot]], seconds: float, progress: Progress | None
 ) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
-    folder, done = option.folder("kcl"), False
+    folder, done = settings.folder("kcl"), False
     with layers.binary().reporting("wait for the helper"):
         with ProgressLine() as line:
             told = progress or (
@@ -176,7 +175,7 @@ def complete(partial: list[ProgramSlot]) -> None:
         _hand_over(partial)
     finally:
         if _state().asked:
-            client.start(option.folder("kcl"))
+            client.start(settings.folder("kcl"))
 
 
 def _is_built(job: Entry, in_vain: bool) -> bool:
@@ -198,7 +197,7 @@ def _request(promises: Iterable[Promise]) -> None:
     for address, entry in promises:
         _state().asked[address] = entry.key, entry.metadata["build_options"]
         try:
-            client.request(option.folder("kcl"), address, entry)
+            client.request(settings.folder("kcl"), address, entry)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kcl import foreign
-from kcl.base import process
-from kcl.base.settings import option, trust
+from kcl.base import process, settings
+from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
@@ -204,7 +204,7 @@ class Pocl(Driver):
         """Return the entries in the jobs."""
         from kcl.drivers.pocl import jobs
 
-        return jobs.pending(option.folder("kcl"))
+        return jobs.pending(settings.folder("kcl"))
 
     def quiet(self, folder: str, seconds: float) -> bool:
         """Drop all jobs and end the helper."""

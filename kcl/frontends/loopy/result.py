@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kcl.code import Code
     from kcl.frontends.loopy.record import Record
     from kcl.frontends.loopy.translation import LoopyUnit
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"

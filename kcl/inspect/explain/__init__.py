@@ -16,7 +16,7 @@ from kcl.base.text.layout import alike
 from kcl.cache.key import Difference, Key
 from kcl.cache.phrases import About, Origin, sentence
 from kcl.generate import files
-from kcl.generate.declarations import PARAMETER
+from kcl.generate.evidence import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 

@@ -45,7 +45,7 @@ from kcl.frontends.loopy.plain import (
     shorten,
 )
 from kcl.generate import distributions, requirements
-from kcl.generate.declarations import site_of
+from kcl.generate.evidence import site_of
 from kcl.generate.running import Modes
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"

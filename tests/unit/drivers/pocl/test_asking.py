@@ -75,7 +75,7 @@ class TestAwaited:
     @pytest.fixture
     def awaited(self, bench, monkeypatch):
         """Write the job of a program, and return whether a process waited until its entry came."""
-        monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
+        monkeypatch.setattr("kcl.base.settings.folder", lambda _name: bench.folder)
         asking._state().__init__()
 
         def awaited(number, writer=None, **metadata):
@@ -137,7 +137,7 @@ class TestAwaited:
 
 def test_a_helper_was_faster(bench, monkeypatch):
     """While a helper lives, an entry without a job is looked for again: it may have come since the first look."""
-    monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
+    monkeypatch.setattr("kcl.base.settings.folder", lambda _name: bench.folder)
     slot = SimpleNamespace(key=bench.key(0), address=bench.address(0))
     assert Pocl().awaited(slot) is False
     with bench.locked():
