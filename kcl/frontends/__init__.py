@@ -14,10 +14,9 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings
-from kcl.base.attended import uncounted
+from kcl.base import process, settings, uncounted
 from kcl.errors import RecipeError
-from kcl.generate.running import carrying, thread
+from kcl.generate import carrying, thread
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from kcl import frontends
 from kcl.cache.key import Key
 from kcl.frontends.loopy import moment
 from kcl.frontends.loopy.callables import pure
-from kcl.generate.running import carrying
+from kcl.generate import carrying
 
 if TYPE_CHECKING:
     import numpy as np

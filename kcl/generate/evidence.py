@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import settings
-from kcl.generate.running import shown
+from kcl.generate import shown
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key

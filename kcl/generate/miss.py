@@ -8,7 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import events, ports
+from kcl.base import events, port
 from kcl.cache.entry import Entry
 from kcl.code import dtype_text, file_name
 from kcl.generate.evidence import PARAMETER, Evidence
@@ -62,7 +62,7 @@ def generated(
         seconds = time.perf_counter() - started
         key, stored = entries(direct, result.evidence(), base, code, used, seconds)
     if layer.chosen.dump:
-        ports.at("dump").note_code(code)
+        port("dump").note_code(code)
     return code, stored, look._replace(key=key)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import events, ports
+from kcl.base import events, port
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -177,7 +177,7 @@ class Generate(Stage[CallValues]):
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), call)
         if self.layer.chosen.dump:
-            ports.at("dump").note_code(ready.code)
+            port("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._asked.remark)
 
     def counted(self, call: CallValues, look: Look) -> Look:

@@ -13,7 +13,7 @@ import pyopencl as cl
 from kcl.base import spans
 from kcl.cache.lead import Lead
 from kcl.errors import CacheMiss, RecipeError
-from kcl.generate import running
+from kcl.generate import shown
 from kcl.generate.stage import CallValues
 from kcl.launch import unpack
 from kcl.line import UNKNOWN, Line, handle_of, of_call
@@ -400,7 +400,7 @@ def chooser_of(kernel: Kernel) -> Chooser:
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    return Lead(kernel.name, kernel._chooser.parameters, running.shown).described()
+    return Lead(kernel.name, kernel._chooser.parameters, shown).described()
 
 
 def prepare_only(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kcl.base import ports, settings
+from kcl.base import port, settings
 from kcl.cache import layers
 from kcl.cache.lookup import find
 from kcl.errors import UnknownInput
@@ -68,7 +68,7 @@ def explained(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
     """Say what each layer holds now and why."""
     refusals.refuse_asked(chooser.name, values)
     line, why = chooser.asked(holder, values)
-    lines = ports.at("present").lines(
+    lines = port("present").lines(
         chooser.name, line.generate, CallValues(values), lambda: bindings_of(holder).build
     )
     # The recipe has run now, and asked what it asks.

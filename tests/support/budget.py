@@ -21,7 +21,7 @@ ROOMS = {
     "base": 12249,
     "launch": 10608,
     "foreign": 4559,
-    "cache": 15650,
+    "cache": 15740,
     "generate": 10196,
     "frontends": 45190,
     "programs": 8887,

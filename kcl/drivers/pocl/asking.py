@@ -15,8 +15,7 @@ from kcl.base import process, settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.locks import state_of
-from kcl.cache.progress import ProgressLine
-from kcl.drivers.pocl import client, jobs, poclbin, traces
+from kcl.drivers.pocl import poclbin, traces
 from kcl.errors import UnknownInput
 from kcl.programs import headers
 from kcl.programs.program_key import may_read
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.cache.key import Key
+    from kcl.drivers.pocl import client
     from kcl.programs.driver import Progress, Promise
     from kcl.programs.program_key import ProgramSlot
 
@@ -37,14 +37,15 @@ class HelperUse:
     """The jobs of this process for a helper, and its waiting for one.
 
     `asked` has the key and the options of each program whose job was written, by address: later launches may need
-    further code. `unseen` are the addresses of programs whose launches kcl does not see: their code is there as the
+    further code. It has the device of a program that was made of an entry: an entry that was made elsewhere may name an
+    equal device. `unseen` are the addresses of programs whose launches kcl does not see: their code is there as the
     process ends. `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the
     seconds that it takes to build the programs awaited so far, less those waited. `in_vain` is True after a wait that
     brought no entry.
     """
 
     def __init__(self) -> None:
-        self.asked: dict[str, tuple[Key, str]] = {}
+        self.asked: dict[str, tuple[Key, str, cl.Device | None]] = {}
         self.unseen: set[str] = set()
         self.stall: client.Stall | None = None
         self.worth = 0.0
@@ -53,13 +54,13 @@ class HelperUse:
     def at_exit(self) -> None:
         """Have a helper do what is left."""
         with layers.binary().reporting("complete entries"):
-            if self.asked and layers.binary().chosen.promote != "off":
+            if layers.binary().chosen.promote != "off":
                 complete([])
 
     before_change = at_exit
 
 
-_state = process.own(HelperUse)
+helper_use = process.own(HelperUse)
 
 
 def facts(options: str) -> dict[str, Any]:
@@ -100,18 +101,13 @@ def launched(promises: tuple[Promise, ...]) -> None:
     """Write jobs, and start a helper if it is time."""
     _request(promises)
     if layers.binary().chosen.promote == "background":
-        client.start(settings.folder("kcl"))
+        _start()
 
 
 def unseen(promises: tuple[Promise, ...]) -> None:
     """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
     _request(promises)
-    _state().unseen.update([address for address, _job in promises])
-
-
-def is_asked(address: str) -> bool:
-    """Return True if this process has written the job of an entry."""
-    return address in _state().asked
+    helper_use().unseen.update([address for address, _job in promises])
 
 
 def wait(slot: ProgramSlot) -> bool:
@@ -120,12 +116,14 @@ def wait(slot: ProgramSlot) -> bool:
     A build is fast if PoCL's own cache has the program. Else the wait ends after two seconds in which the helper has done
     nothing, or as many as the builds and first launches of all programs that were awaited take.
     """
-    state, layer, digest = _state(), layers.binary(), slot.key.digest
+    state, layer, digest = helper_use(), layers.binary(), slot.key.digest
     if slot.address in state.unseen:
         if layer.chosen.promote == "background":
             # The program is built again: it was launched meanwhile.
-            client.start(settings.folder("kcl"))
+            _start()
         return False
+    from kcl.drivers.pocl import client, jobs
+
     folder = settings.folder("kcl")
     queue = jobs.JobQueue(folder)
     job = queue.find(digest)
@@ -156,12 +154,15 @@ def flush(
     """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
     folder, done = settings.folder("kcl"), False
     with layers.binary().reporting("wait for the helper"):
+        from kcl.cache.progress import ProgressLine
+        from kcl.drivers.pocl import client
+
         with ProgressLine() as line:
             told = progress or (
                 lambda done, total: line.say(f"completing entries: {done} of {total}")
             )
             # A job in work may lack the size of a later launch.
-            if _state().asked:
+            if helper_use().asked:
                 client.idle(folder, seconds, told, starts=True)
             _hand_over(partial())
             done = client.idle(folder, seconds, told, starts=True)
@@ -174,8 +175,8 @@ def complete(partial: list[ProgramSlot]) -> None:
     try:
         _hand_over(partial)
     finally:
-        if _state().asked:
-            client.start(settings.folder("kcl"))
+        if helper_use().asked:
+            _start()
 
 
 def _is_built(job: Entry, in_vain: bool) -> bool:
@@ -192,11 +193,21 @@ def _is_built(job: Entry, in_vain: bool) -> bool:
     return is_here and (in_vain or writer == str(os.getpid()) or not state_of(writer))
 
 
+def _start() -> None:
+    """Make sure that a helper works on the jobs, if there are any."""
+    from kcl.drivers.pocl import client
+
+    client.start(settings.folder("kcl"))
+
+
 def _request(promises: Iterable[Promise]) -> None:
     """Write jobs, and remember their programs."""
     for address, entry in promises:
-        _state().asked[address] = entry.key, entry.metadata["build_options"]
+        options = entry.metadata["build_options"]
+        helper_use().asked.setdefault(address, (entry.key, options, None))
         try:
+            from kcl.drivers.pocl import client
+
             client.request(settings.folder("kcl"), address, entry)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
@@ -204,17 +215,14 @@ def _request(promises: Iterable[Promise]) -> None:
 
 def _hand_over(partial: list[ProgramSlot]) -> None:
     """Write jobs for the code that PoCL compiled and no entry has."""
-    state, cache = _state(), foreign.active_directory("pocl")
+    state, cache = helper_use(), foreign.active_directory("pocl")
     state.unseen.clear()
     if cache is None:
         return
-    # An entry that was made elsewhere may name an equal device: the job has this one.
-    programs: dict[str, tuple[Key, str, cl.Device | None]] = {
-        **{address: (key, options, None) for address, (key, options) in state.asked.items()},
-        **{slot.address: (slot.key, slot.options.text, slot.device) for slot in partial},
-    }
+    for slot in partial:
+        state.asked[slot.address] = slot.key, slot.options.text, slot.device
     promises, kernels = list[tuple[str, Entry]](), set[str]()
-    for address, (key, options, device) in programs.items():
+    for address, (key, options, device) in [*state.asked.items()]:
         # A helper may have completed the entry since.
         entry = layers.binary().look_up(address, key).entry
         if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
@@ -226,8 +234,8 @@ def _hand_over(partial: list[ProgramSlot]) -> None:
         parts = {name: part for name, part in entry.parts.items() if name != "binary"}
         promises.append((address, Entry(entry.key, about, parts)))
     if kernels:
-        note = (
-            f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack"
+        layers.binary().note(
+            f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack; a helper adds it: "
+            "`python -m kcl wait` waits for that"
         )
-        layers.binary().note(f"{note}; a helper adds it: `python -m kcl wait` waits for that")
     _request(promises)

@@ -192,7 +192,7 @@ class Pocl(Driver):
         """Return True if this process has written the job of a slot."""
         from kcl.drivers.pocl import asking
 
-        return asking.is_asked(slot.address)
+        return slot.address in asking.helper_use().asked
 
     def flush(self, seconds: float, progress: Progress | None) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""

@@ -76,7 +76,7 @@ class TestAwaited:
     def awaited(self, bench, monkeypatch):
         """Write the job of a program, and return whether a process waited until its entry came."""
         monkeypatch.setattr("kcl.base.settings.folder", lambda _name: bench.folder)
-        asking._state().__init__()
+        asking.helper_use().__init__()
 
         def awaited(number, writer=None, **metadata):
             with monkeypatch.context() as patch:
@@ -88,51 +88,51 @@ class TestAwaited:
 
         with bench.locked():
             yield awaited
-        asking._state().__init__()
+        asking.helper_use().__init__()
 
     def test_no_progress(self, awaited, bench):
         """A run waits for two seconds for a helper that shows no progress, and again only after it shows some."""
         assert awaited(0, seconds=60) is False
-        assert asking._state().stall.seconds >= 2
-        worth = asking._state().worth
+        assert asking.helper_use().stall.seconds >= 2
+        worth = asking.helper_use().worth
         assert awaited(1, seconds=60) is False
-        assert asking._state().worth == worth + 120
+        assert asking.helper_use().worth == worth + 120
         bench.queue.note_progress()
         assert awaited(2, seconds=60) is False
-        assert asking._state().worth < worth + 240
+        assert asking.helper_use().worth < worth + 240
 
     def test_as_long_as_the_builds(self, awaited):
         """A run waits no longer than the builds of what is missing take, with their first launches."""
         assert awaited(0, seconds=0.2) is False
-        assert asking._state().worth <= 0
+        assert asking.helper_use().worth <= 0
         assert awaited(1, seconds=0.2) is False
-        assert asking._state().worth <= 0
-        assert asking._state().stall.seconds < 2
+        assert asking.helper_use().worth <= 0
+        assert asking.helper_use().stall.seconds < 2
 
     def test_in_pocls_cache(self, awaited, bench, monkeypatch):
         """A program that PoCL's own cache here has is built at once: nothing is waited for."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
         assert awaited(0, seconds=60) is False
-        assert asking._state().stall is None
-        assert asking._state().worth == 0
+        assert asking.helper_use().stall is None
+        assert asking.helper_use().worth == 0
         monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
         assert awaited(0, seconds=0.2) is False
-        assert asking._state().stall is not None
+        assert asking.helper_use().stall is not None
 
     def test_writer_runs(self, awaited, bench, monkeypatch):
         """PoCL may compile the code of a launch as long as the process runs that built the program: others wait."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as writer:
             assert awaited(0, writer.pid, seconds=0.1) is False
-            assert asking._state().stall.seconds > 0
+            assert asking.helper_use().stall.seconds > 0
             # Each wait would be in vain where the helper is slow.
-            asking._state().stall = None
+            asking.helper_use().stall = None
             assert awaited(1, writer.pid, seconds=60) is False
-            assert asking._state().stall is None
-            asking._state().__init__()
+            assert asking.helper_use().stall is None
+            asking.helper_use().__init__()
             writer.communicate(b"\n")
         assert awaited(0, writer.pid, seconds=0.1) is False
-        assert asking._state().stall is None
+        assert asking.helper_use().stall is None
 
 
 def test_a_helper_was_faster(bench, monkeypatch):

@@ -93,14 +93,14 @@ class TestIdentity:
     def test_untried(self, device, monkeypatch):
         """A device of PoCL's that is no CPU has the plain line: no key, no binary, no job, and a bypass says why."""
         monkeypatch.setattr(driver, "_is_cpu", lambda _device: False)
-        seen, asked = [], dict(asking._state().asked)
+        seen, asked = [], dict(asking.helper_use().asked)
         kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
         queue = cl.CommandQueue(cl.Context([device]))
         _event, (x,) = fifth()(queue, x=np.zeros(4, np.float32))
         assert x.tolist() == [5.0] * 4
         words = f"off: kcl has not been tried with PoCL's device {device.name}"
         assert ("binary", "bypass", words) in seen
-        assert asking._state().asked == asked
+        assert asking.helper_use().asked == asked
 
 
 CACHES = 300  # that are damaged
