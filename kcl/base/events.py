@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import ports, process, settings
+from kcl.base import port, process, settings
 
 if TYPE_CHECKING:
     import logging
@@ -176,7 +176,7 @@ def listen() -> None:
         state.is_heard = True
         options = settings.read()
         if options.report or options.report_file:
-            ports.at("report").ending()
+            port("report").ending()
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
@@ -237,7 +237,7 @@ def emit(
             )
     if is_first:
         try:
-            ports.at("report").keep_journal()
+            port("report").keep_journal()
         except ImportError:
             # An application has left the tools out.
             logger().exception("this process keeps no statistics")

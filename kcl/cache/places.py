@@ -6,7 +6,7 @@
     kcl/tuning/                                         the tuning layer
     kcl/                                                files that belong to no entry: one folder for each sort
 
-`kcl.base.settings.option.folder` returns the paths of these three folders. A comment on each name below describes its
+`kcl.base.settings.folder` returns the paths of these three folders. A comment on each name below describes its
 content.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from kcl.base.settings import option
+from kcl.base import settings
 
 # Below the root, or below the folder of a checkout: the files that belong to no entry.
 KCL = "kcl"
@@ -70,20 +70,20 @@ FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))
 
 def own(sort: str = "") -> str:
     """Return kcl's own folder, or the folder in it for one sort of files."""
-    folder = option.folder(KCL)
+    folder = settings.folder(KCL)
     return os.path.join(folder, sort) if sort else folder
 
 
 def dictionaries() -> str:
     """Return the folder of the generator layer's PersistentDicts, one for each version of Python."""
-    return option.folder("pytools")
+    return settings.folder("pytools")
 
 
 def generated() -> str:
     """Return the folder of the generator layer's files, used where the PersistentDict is not usable."""
-    return os.path.join(option.folder("pytools"), GENERATED)
+    return os.path.join(settings.folder("pytools"), GENERATED)
 
 
 def binaries() -> str:
     """Return the folder of the binary layer."""
-    return os.path.join(option.folder("pyopencl"), BINARIES)
+    return os.path.join(settings.folder("pyopencl"), BINARIES)

@@ -137,6 +137,11 @@ def directory_in_use(name: str) -> str:
     return next(filter(os.path.isdir, earlier), here)
 
 
+def active_directory(name: str) -> str | None:
+    """Return the absolute path of the directory in use, None while the cache is off."""
+    return None if off(name) else os.path.abspath(directory_in_use(name))
+
+
 # The variables that decide the place of each cache.
 _DECIDING = {name: row.variables for name, row in ROWS.items()}
 

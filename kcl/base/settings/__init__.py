@@ -194,6 +194,24 @@ def cache_dir() -> str | None:
     return _cache_dir(_value(_ROOT, {}))[0]
 
 
+class ChosenRoots(process.LockedState):
+    """The roots that calls of `kcl.option.cache_dir` chose; the last one counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen: list[Any] = []
+
+
+chosen_roots = process.own(ChosenRoots)
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    chosen = chosen_roots().chosen
+    root = chosen[-1].path if chosen else cache_dir()
+    return os.path.join(root, name) if root else user_cache_dir(name)
+
+
 def batch() -> str:
     """Return the variable that shows an MPI launcher or a batch scheduler as the starter of this process, else ""."""
     return next((name for name in _BATCH if os.environ.get(name)), "")

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import process, settings
-from kcl.base.attended import Listener, below_kcl, is_of_kcl
+from kcl.base import below_kcl, is_of_kcl, process, settings
+from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import ports, settings, spans
+from kcl.base import port, settings, spans
 from kcl.code import Argument, Code, Invoker, ProgramText, dtype_text, layout_of
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends import leave_out
-from kcl.frontends.loopy import recorder, warned
+from kcl.frontends.loopy import warned
 from kcl.frontends.loopy.generating import quiet
-from kcl.generate import distributions
+from kcl.frontends.loopy.record import site
+from kcl.generate import carrying, distributions
 from kcl.generate.protocol import OpenArguments, Unit
-from kcl.generate.running import carrying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,7 +158,7 @@ class LoopyUnit(Unit):
     def _heard(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
         # None in a thread of kcl's own: then no line of the program can be warned.
-        place = recorder.site()
+        place = site()
         heard, facts = list[Any](), None
         try:
             with warned.hearing() as heard:
@@ -200,7 +200,7 @@ class LoopyUnit(Unit):
         )
         if settings.read().dump:
             stages = {"unit.txt": str(self._executor.t_unit), "scheduled.txt": str(typed)}
-            ports.at("dump").note(text.source_digest, stages)
+            port("dump").note(text.source_digest, stages)
         return Code(
             text,
             Invoker(

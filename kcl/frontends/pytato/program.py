@@ -14,17 +14,16 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.base import process, settings
-from kcl.base.attended import uncounted
+from kcl.base import process, settings, uncounted
 from kcl.cache import layers
 from kcl.errors import RecipeError, UnknownInput
-from kcl.frontends.loopy import executor, moment, proofs, recorder, texts, unmade
+from kcl.frontends.loopy import executor, making, moment, proofs, recorder, texts, unmade
 from kcl.frontends.loopy.callables.content import Content
 from kcl.frontends.loopy.plain import StandIn
-from kcl.frontends.loopy.record import CallSite, Record
+from kcl.frontends.loopy.record import CallSite, Record, site
 from kcl.frontends.pytato import transform
 from kcl.frontends.pytato.graph import Graph, digest
-from kcl.generate.running import thread
+from kcl.generate import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
 _MOST = 3  # graphs that differ in numbers alone: the stages of a Runge-Kutta step have two
@@ -83,7 +82,7 @@ class GraphRecord(Record):
         count: Callable[[Any], dict[str, Any]],
         name: str,
     ) -> None:
-        place, now = recorder.site() or CallSite(sys._getframe()), moment.now()
+        place, now = site() or CallSite(sys._getframe()), moment.now()
         counted = {**count(holds), "structures": Content(str(now.structures), (), "")}
         keywords = {key: _Described(content.exact()) for key, content in counted.items()}
         super().__init__(function, units, keywords, now, place)
@@ -205,7 +204,7 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
     try:
         return make()
     except Exception as error:
-        recorder.refused(function, error, recorder.site())
+        recorder.refused(function, error, site())
         return None
 
 
@@ -388,7 +387,7 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(self, queue, allocator, wait_for, **given)
         names = record.facts.get("names")
         if names is None:
-            names = [*recorder.make(record).default_entrypoint.arg_dict]
+            names = [*making.make(record).default_entrypoint.arg_dict]
             recorder.learn(record, names=names)
         given = {**self.bound_arguments, **given}
         given = {name: given[name] for name in names if name in given}

@@ -13,10 +13,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kcl.base.text.layout import alike
-from kcl.cache.key import Difference, Key
-from kcl.cache.phrases import About, Origin, sentence
+from kcl.cache.key import Key
+from kcl.cache.phrases import About, Difference, Origin, sentence
 from kcl.generate import files
-from kcl.generate.declarations import PARAMETER
+from kcl.generate.evidence import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 

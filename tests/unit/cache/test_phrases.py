@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcl.cache import phrases
-from kcl.cache.key import Difference
-from kcl.cache.phrases import About, Origin, sentence
+from kcl.cache.phrases import About, Difference, Origin, sentence
 
 ONE, OTHER = "1" * 64, "2" * 64
 RECIPE = About(

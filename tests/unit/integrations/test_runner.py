@@ -188,5 +188,5 @@ class TestCost:
             *("kcl.base", "kcl.base.process", "kcl.base.settings"),
             *("kcl.integrations", "kcl.base.attended"),
             *("kcl.integrations.runner", "kcl.frontends.loopy", "kcl.frontends.loopy.imports"),
-            *("kcl.frontends", "kcl.generate", "kcl.generate.running"),
+            *("kcl.frontends", "kcl.generate"),
         } - ({"kcl.errors", "kcl.__main__"} - more)
