@@ -14,7 +14,6 @@ from kcl.errors import CacheFault
 @click.command()
 @click.option(
     "--timeout",
-    "--seconds",
     type=click.FloatRange(0),
     default=600.0,
     show_default=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -53,11 +52,8 @@ _ROW = {
     "everything",
     help="Every cache, also of drivers that are not on this machine.",
 )
-@click.option(
-    "--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR."
-)
 @output.replies("an object with all layers, pending, late and notes")
-def status(everything: bool, directory: str | None) -> output.Reply:
+def status(everything: bool) -> output.Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
@@ -67,39 +63,31 @@ def status(everything: bool, directory: str | None) -> output.Reply:
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    with ExitStack() as stack:
-        if directory is not None:
-            stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        totals, waiting = stats.added(journal.rows(), ["layer"]), misses.pending()
-        own = [_layer(name, totals.get((name,))) for name in settings.LAYERS]
-        own = [row if directory is None else {**row, "why": "--dir"} for row in own]
-        rows = [*own, *map(_adapter, ROWS)]
-        facts = {
-            "layers": rows,
-            "max_size": settings.read().max_size,
-            "pins": space.pins(),
-            "sites": [
-                _site(root, stores)
-                for root, *stores in zip(
-                    settings.read().site, *map(layers.sites, settings.LAYERS), strict=True
-                )
-            ],
-            "remote": state.facts(),
-            "pending": {
-                "programs": len(waiting.here),
-                "since": waiting.since,
-                "helper": waiting.helper,
-                "elsewhere": waiting.devices(),
-                "words": waiting.described(),
-            },
-            "late": [
-                {name: value for name, value in note.items() if name != "program"}
-                for note in journal.late()
-            ],
-            "notes": list(settings.read().rejected),
-        }
-    is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
-    return output.Reply(lambda: facts, lambda: _show(facts, everything), is_faulty)
+    totals, waiting = stats.added(journal.rows(), ["layer"]), misses.pending()
+    own = [_layer(name, totals.get((name,))) for name in settings.LAYERS]
+    site_stores = zip(*map(layers.sites, settings.LAYERS), strict=True)
+    facts = {
+        "layers": [*own, *map(_foreign, ROWS)],
+        "max_size": settings.read().max_size,
+        "pins": space.pins(),
+        "sites": [*map(_site, settings.read().site, site_stores)],
+        "remote": state.facts(),
+        "pending": {
+            "programs": len(waiting.here),
+            "since": waiting.since,
+            "helper": waiting.helper,
+            "elsewhere": waiting.devices(),
+            "words": waiting.described(),
+        },
+        "late": [
+            {name: value for name, value in note.items() if name != "program"}
+            for note in journal.late()
+        ],
+        "notes": list(settings.read().rejected),
+    }
+    return output.Reply(
+        lambda: facts, lambda: _show(facts, everything), any(row["fault"] for row in own)
+    )
 
 
 def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
@@ -125,7 +113,7 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
     }
 
 
-def _adapter(name: str) -> dict[str, Any]:
+def _foreign(name: str) -> dict[str, Any]:
     facts, off = ROWS[name], foreign.off(name)
     return {
         "layer": name,

@@ -247,21 +247,15 @@ def _parameters_of_hit(
     if not all(map(str.isidentifier, names)):
         return dict.fromkeys(names, "")
     stored = code.recipe.parameters
-    return (
-        {}
-        if not names
-        else stored
-        if kernel == code.kernel and stored and stored.keys() <= set(names)
-        else None
-    )
+    if not names:
+        return {}
+    return stored if kernel == code.kernel and stored and stored.keys() <= {*names} else None
 
 
 def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
-    return (
-        None
-        if parameters is None
-        else tuple((name, of_value(text)) for name, text in parameters.items())
-    )
+    if parameters is None:
+        return None
+    return tuple((name, of_value(text)) for name, text in parameters.items())
 
 
 def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
@@ -285,9 +279,13 @@ def _merge(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
     sums_of: dict[tuple[Any, ...], LookSummary] = {}
     for look in looks:
         same = *look[:5], look.parameters
-        before = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
-        sums = before.times + look.times, max(before.time, look.time), before.seconds + look.seconds
-        sums_of[same] = LookSummary(*look[:5], *sums, before.saved + look.saved, look.parameters)
+        sums = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
+        sums_of[same] = look._replace(
+            times=sums.times + look.times,
+            time=max(sums.time, look.time),
+            seconds=sums.seconds + look.seconds,
+            saved=sums.saved + look.saved,
+        )
     return sums_of.values()
 
 
@@ -378,7 +376,5 @@ def outcome(looks: Iterable[LookSummary]) -> str:
     counted = Counter[str]()
     for look in looks:
         counted[look.outcome] += look.times
-    return (
-        ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items())
-        or "-"
-    )
+    words = [name if count == 1 else f"{name} x{count}" for name, count in counted.items()]
+    return ", ".join(words) or "-"

@@ -156,7 +156,6 @@ def merged(tables: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
     total: dict[Any, Counters] = {}
     for rows in tables:
         for place, row in rows.items():
-            sums = total.setdefault(place, dict.fromkeys(COUNTERS, 0))
-            for name in COUNTERS:
-                sums[name] += row[name]
+            sums = total.get(place, dict.fromkeys(COUNTERS, 0))
+            total[place] = {name: count + row[name] for name, count in sums.items()}
     return total

@@ -7,7 +7,6 @@ import zipfile
 import pytest
 
 from kcl.integrations import runner
-from kcl.integrations.runner import Target
 
 SHOW = """
 import sys, json
@@ -43,7 +42,7 @@ class TestParsed:
     )
     def test_program(self, line, kind, name, arguments):
         """The program is the first word that is no option; what follows is its own."""
-        assert runner.parsed(line.split())[0] == Target(kind, name, arguments)
+        assert runner.parsed(line.split())[0] == (kind, name, arguments)
 
     def test_options(self):
         """Options add up, and take a list."""
