@@ -9,7 +9,6 @@ from commands import run
 
 from kcl import cli
 from kcl.base.settings import parsers
-from kcl.base.text.tables import Column
 from kcl.cli import output
 
 
@@ -48,14 +47,6 @@ class TestWords:
         assert output.ago(time.time() - 121) == "2.0 min ago"
         assert output.ago(time.time() + 10) == "<1 s ago"
         assert output.ago(0.0) == output.date(0.0) == ""
-
-
-def test_table(monkeypatch, capsys):
-    """A table fits in the width that COLUMNS says; in a pipe all is printed."""
-    for columns, path in (("", "/a/long/path/to/it"), ("20", "/a...path/to/it")):
-        monkeypatch.setenv("COLUMNS", columns)
-        output.table([Column("key"), Column("path", 0, "middle")], [("1b", "/a/long/path/to/it")])
-        assert capsys.readouterr().out.splitlines()[1] == f"1b   {path}"
 
 
 class TestGroup:

@@ -188,7 +188,7 @@ class TestReport:
 
     @pytest.mark.usefixtures("cache")
     def test_html(self, tmp_path):
-        """`--html` writes a file and names it, with JSON too; one that cannot be written is an error in one line."""
+        """`--html` writes a file and names it, with JSON too."""
         path = tmp_path / "page.html"
         assert kcl("report", "driver.py", "--html", str(path)) == f"written: {path}\n"
         assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -196,9 +196,6 @@ class TestReport:
         done = run("report", "driver.py", "--json", "--html", str(path))
         assert json.loads(done.stdout)["driver"].endswith("driver.py")
         assert path.exists()
-        said = kcl("report", "--html", str(tmp_path / "none" / "page.html"), code=1)
-        assert said.count("\n") == 1
-        assert "No such file" in said
 
 
 class TestPage:

@@ -122,9 +122,8 @@ class TestCall:
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
         assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
-        shown = kcl.explain()._repr_html_()  # the table of a notebook
-        assert shown.count("<tr>") == 4
-        assert "sub, binary layer: miss; first time seen" in shown
+        # The table of a notebook.
+        assert "sub, binary layer: miss; first time seen" in kcl.explain()._repr_html_()
 
     def test_parameters_of_one_text(self):
         """Programs of one text with other options have each the parameters of their own look-up, and answer to them."""

@@ -248,15 +248,6 @@ class TestFaults:
         assert totals()["generator"]["hits"] == 1
         assert len(journal.rows()) == 1
 
-    def test_link(self, root, tmp_path):
-        """A link in a record's place is not followed."""
-        end(HIT)
-        (name,) = names(root)
-        path = root / "kcl" / "journal" / name
-        path.rename(tmp_path / "elsewhere")
-        path.symlink_to(tmp_path / "elsewhere")
-        assert totals() == {}
-
     def test_loose_directory(self, root, recwarn):
         """A directory that others can write is not used; the run goes on, and nothing is raised."""
         end(HIT)
