@@ -85,17 +85,18 @@ def env(
     """
     if not (off or on or directory is not None):
         variables = sorted(_lines(), key=lambda line: line["value"] is None)
-        return output.Reply(lambda: variables, lambda: _show(variables))
+        return (lambda: variables, lambda: _show(variables), False)
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
-    return output.Reply(
+    return (
         lambda: {
             "set": {name: value for name, value in wish.items() if value is not None},
             "unset": [name for name, value in wish.items() if value is None],
         },
         lambda: click.echo("\n".join(lines(wish, shell))),
+        False,
     )
 
 

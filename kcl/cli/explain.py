@@ -63,7 +63,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
             for miss in told
         ]
 
-    return output.Reply(as_json, show, kernel is not None and not told)
+    return as_json, show, kernel is not None and not told
 
 
 def lines(told: Iterable[misses.Miss]) -> list[str]:

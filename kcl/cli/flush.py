@@ -38,7 +38,7 @@ def flush(timeout: float) -> output.Reply:
         output.fail(f"nothing can be stored: {error}")
     words = pending.described()
     value = {"programs": len(pending.here), "elsewhere": pending.devices(), "words": words}
-    return output.Reply(
+    return (
         lambda: value,
         lambda: click.echo("\n".join(words or ["every entry is complete"])),
         bool(pending.here) or not done,

@@ -44,7 +44,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     if not dry_run:
         purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
-    return output.Reply(
+    return (
         lambda: {
             "before": before,
             "max_size": bound,

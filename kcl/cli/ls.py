@@ -82,7 +82,7 @@ def ls(
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
 
     output.complain(*faults)
-    return output.Reply(
+    return (
         lambda: [entry._asdict() for entry in catalogue.described(entries[: limit or None])],
         show,
         bool(faults),

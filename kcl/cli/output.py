@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -39,12 +39,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-class Reply(NamedTuple):
-    """What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1."""
-
-    value: Callable[[], Any]
-    show: Callable[[], object]
-    fails: bool = False
+# What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1.
+Reply = tuple[Callable[[], Any], Callable[[], object], bool]
 
 
 def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:

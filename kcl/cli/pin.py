@@ -24,8 +24,10 @@ def pin(kernel: tuple[str, ...]) -> output.Reply:
     pins = space.pins()
     if not pins:
         output.complain("nothing is pinned")
-    return output.Reply(
-        lambda: pins, lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False)
+    return (
+        lambda: pins,
+        lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False),
+        False,
     )
 
 

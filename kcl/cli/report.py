@@ -51,7 +51,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
             f"{output.date(run.ended)}, {shared['processes']}",
             content(run, shared),
         )
-    return output.Reply(
+    return (
         run.described,
         lambda: [*map(output.say, [] if html else _lines(run, shared))],
         fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),

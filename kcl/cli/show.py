@@ -88,7 +88,7 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
         elif not binary:
             output.say("\n\n".join(_about(*parts) for parts in entries), _INDENT)
 
-    return output.Reply(lambda: [_in_full(*parts, wanted) for parts in entries], shown)
+    return (lambda: [_in_full(*parts, wanted) for parts in entries], shown, False)
 
 
 def _tuned(kernel: str, html: str | None) -> output.Reply:
@@ -100,7 +100,7 @@ def _tuned(kernel: str, html: str | None) -> output.Reply:
         pages.write(html, kernel, "Time by that of the default", map(_drawn, tables))
     text = "\n\n".join("\n".join(views.lines(table, with_facts=True)) for table in tables)
     show = partial(click.echo, "" if html else output.paint(text), nl=not html)
-    return output.Reply(lambda: [views.described(table) for table in tables], show)
+    return (lambda: [views.described(table) for table in tables], show, False)
 
 
 def _drawn(table: views.TableFile) -> Html:

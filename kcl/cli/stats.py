@@ -56,9 +56,7 @@ def stats(by: str, reset: bool) -> output.Reply:
         )
     if reset:
         journal.reset()
-        return output.Reply(
-            list, lambda: click.echo("statistics, uses and last misses are forgotten")
-        )
+        return list, lambda: click.echo("statistics, uses and last misses are forgotten"), False
     rows = added(journal.rows(), names)
 
     def show() -> None:
@@ -80,9 +78,10 @@ def stats(by: str, reset: bool) -> output.Reply:
         ).items():
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
-    return output.Reply(
+    return (
         lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in rows.items()],
         show,
+        False,
     )
 
 

@@ -85,9 +85,7 @@ def status(everything: bool) -> output.Reply:
         ],
         "notes": list(settings.read().rejected),
     }
-    return output.Reply(
-        lambda: facts, lambda: _show(facts, everything), any(row["fault"] for row in own)
-    )
+    return (lambda: facts, lambda: _show(facts, everything), any(row["fault"] for row in own))
 
 
 def _layer(name: str, counters: Counters | None) -> dict[str, Any]:

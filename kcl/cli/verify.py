@@ -31,7 +31,7 @@ def verify(headers: bool) -> output.Reply:
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
     faults += inventory.damaged_below()
-    return output.Reply(
+    return (
         lambda: {
             "checked": checked,
             "whole": not headers,

@@ -177,28 +177,24 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
     The age of a directory is that of its newest file.
     """
     own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
-    shared, pattern = own.get(name, ("", ".*"))
+    shared, pattern = own.get(name, ("", ""))
     folder = option.folder(shared) if shared else foreign.place(name).path
-    fault, names = _LINK if os.path.islink(folder) else "", []
+    fault, paths = _LINK if os.path.islink(folder) else "", list[str]()
     try:
-        names = (
-            sorted(os.listdir(folder))
-            if shared
-            else list(map(os.path.basename, contents.files(name)))
-        )
+        if shared:
+            names = filter(re.compile(pattern).fullmatch, sorted(os.listdir(folder)))
+            paths = [os.path.join(folder, own_name) for own_name in names]
+        else:
+            paths = [*contents.files(name)]
     except OSError as error:
         fault = error.strerror or str(error)
-    if names and not shared and contents.is_too_wide(folder):
+    if paths and not shared and contents.is_too_wide(folder):
         fault = f"it does not look like {ROWS[name].title}"
     if fault:
         if os.path.lexists(folder):
             refusals.append(Refusal(name, folder, fault))
         return
-    for path in [
-        os.path.join(folder, name_below)
-        for name_below in names
-        if re.fullmatch(pattern, name_below)
-    ]:
+    for path in paths:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
