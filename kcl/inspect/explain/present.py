@@ -26,20 +26,14 @@ def lines(
         texts = texts_in(miss.texts(generate.evidence()))
         sentences += _missed(settings.GENERATOR, kernel, look.key, texts)
     if look.value is None:
-        sentences.append(
-            _sentence(
-                layers.binary(),
-                "not looked up",
-                "its key needs the source, which the generator layer does not hold",
-            )
-        )
-        return sentences
-    stage, wanted = build(), BuildRequest(look.value.code.text)
-    look = find(stage, wanted)
+        why = "its key needs the source, which the generator layer does not hold"
+        return [*sentences, _sentence(layers.binary(), "not looked up", why)]
+    stage, text = build(), look.value.code.text
+    look = find(stage, BuildRequest(text))
     sentences.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
-        key = stage.slots(wanted.text)[0].key
-        sentences += _missed(settings.BINARY, kernel, key, Texts({"source": wanted.text.source}))
+        key = stage.slots(text)[0].key
+        sentences += _missed(settings.BINARY, kernel, key, Texts({"source": text.source}))
     return sentences
 
 
