@@ -18,14 +18,8 @@ from kcl.inspect.kernels import LookSummary
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
     """Return a look-up."""
-    return LookSummary(
-        layer,
-        kernel,
-        outcome,
-        "",
-        digest,
-        **{"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others},
-    )
+    facts = {"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
+    return LookSummary(layer, kernel, outcome, "", digest, **facts)
 
 
 def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters):  # noqa: B006 (unchanged)
@@ -44,21 +38,16 @@ def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters)
 
 class TestSource:
     @pytest.mark.parametrize(
-        ("one", "other", "is_same"),
-        [
-            (["-DN=2"], ["-D", "N=2"], True),
-            (["-DN=2", {"place": "x"}], ["-DN=2"], True),
-            (["-DN=2"], ["-DN=3"], False),
-            ([], ["-DN=3"], False),
-        ],
+        ("options", "is_same"),
+        [(["-DN=2"], True), (["-DN=2", {"place": "x"}], True), (["-DN=3"], False), ([], False)],
     )
-    def test_macros(self, one, other, is_same):
+    def test_macros(self, options, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
-        found = [
-            kernels.text_of(stored("binary", "axpy", "1", options=options))
-            for options in (one, other)
-        ]
-        assert (found[0] == found[1]) is is_same
+        before, after = (
+            kernels.text_of(stored("binary", "axpy", "1", options=given))
+            for given in (["-D", "N=2"], options)
+        )
+        assert (before == after) is is_same
 
 
 def entries(*held):
@@ -83,14 +72,10 @@ class TestRows:
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
         looks = [
-            look(
-                one.layer,
-                "mm",
-                digest=one.digest,
-                parameters=(("block", one.program),) if one in code else None,
-            )
-            for one in [*code, *built]
+            look("generator", "mm", digest=row.digest, parameters=(("block", row.program),))
+            for row in code
         ]
+        looks += [look("binary", "mm", digest=program.digest) for program in built]
         found = rows(looks, *code, *built)
         assert kernels.labels(found) == ["mm(block=a)", "mm(block=b)"]
         assert [[one.program for one in row.stored] for row in found] == [["a", "a"], ["b", "b"]]
@@ -107,15 +92,11 @@ class TestRows:
         """Where a layer is off each set of parameters has its row."""
         other = "binary" if off == "generator" else "generator"
         held = [stored(other, "scaled", source, block=source) for source in "ab"]
-        looks = [
-            one
-            for program in held
-            for given in [(("block", program.program),)]
-            for one in (
-                look(off, "scaled", "bypass", parameters=given),
-                look(other, "scaled", digest=program.digest, parameters=given),
-            )
-        ]
+        looks = []
+        for entry in held:
+            asked = {"parameters": (("block", entry.program),)}
+            looks.append(look(off, "scaled", "bypass", **asked))
+            looks.append(look(other, "scaled", digest=entry.digest, **asked))
         found = rows(looks, *held)
         assert kernels.labels(found) == ["scaled(block=a)", "scaled(block=b)"]
         ends = [(kernels.outcome(row.of(off)), kernels.outcome(row.of(other))) for row in found]
@@ -148,11 +129,8 @@ class TestLooks:
         entry = Entry(Key([("source", "1")]), {"kernel": "axpy"}, {})
         layers.binary().publish(address(entry.key.digest, "device", "axpy"), entry)
         for seconds in (0.5, 0.25):
-            events.emit(
-                Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0),
-                entry.key,
-                [entry.key.digest],
-            )
+            hit = Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0)
+            events.emit(hit, entry.key, [entry.key.digest])
         for _ in range(2):
             ((found,),) = [row.looks for row in of_this_process()]
             assert (found.times, found.seconds, found.saved) == (2, 0.75, 1.0)
@@ -206,10 +184,8 @@ class TestLines:
 
     def test_outcome(self):
         """Several ends of look-ups in a layer are all told."""
-        assert (
-            kernels.outcome([look("binary", outcome="miss"), look("binary", times=2)])
-            == "miss, hit x2"
-        )
+        looks = [look("binary", outcome="miss"), look("binary", times=2)]
+        assert kernels.outcome(looks) == "miss, hit x2"
         assert kernels.outcome([]) == "-"
 
 

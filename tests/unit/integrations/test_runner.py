@@ -111,9 +111,7 @@ class TestProgram:
     def test_options_of_python(self, places):
         """`-O`, `-X` and `-P` are the interpreter's."""
         options = ("-O", "-X", "dev", *(("-P",) if sys.version_info >= (3, 11) else ()))
-        places_environment = places.environment
-        places.environment = lambda **given: places_environment(**given, PYTHONWARNINGS="ignore")
-        python, mine = both(places, "script.py", options=options)
+        python, mine = both(places, "script.py", options=("-W", "ignore", *options))
         assert json.loads(mine[1]) == json.loads(python[1])
 
     @pytest.mark.parametrize(

@@ -21,10 +21,8 @@ class TestNames:
     @pytest.mark.parametrize(
         ("head", "options", "name"),
         [
-            ("#define NAME lap", [], "lap"),
-            ("", ["-DNAME=lap2"], "lap2"),
-            ("#define NAME(x) x", [], "NAME"),
-            ("", ["-DNAME=1"], "NAME"),
+            *(("#define NAME lap", [], "lap"), ("", ["-DNAME=lap2"], "lap2")),
+            *(("#define NAME(x) x", [], "NAME"), ("", ["-DNAME=1"], "NAME")),
         ],
     )
     def test_macro(self, context, head, options, name):
