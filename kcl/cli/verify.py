@@ -30,7 +30,7 @@ def verify(headers: bool) -> output.Reply:
     """
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
-    faults += inventory.damaged_below()
+    faults += inventory.find_damaged_below()
     return (
         lambda: {
             "checked": checked,

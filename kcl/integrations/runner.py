@@ -49,7 +49,7 @@ class FreshCaches:
 _fresh = process.shared(FreshCaches)
 
 
-def parsed(arguments: list[str]) -> tuple[Program, Options] | None:
+def parse(arguments: list[str]) -> tuple[Program, Options] | None:
     """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
     rest, options = list(arguments), Options()
     while rest:
@@ -73,7 +73,7 @@ def parsed(arguments: list[str]) -> tuple[Program, Options] | None:
 
 def main(arguments: list[str]) -> bool:
     """Run the program that a command line names, to its own end; False if the command line needs an answer."""
-    request = parsed(arguments)
+    request = parse(arguments)
     if request is None:
         return False
     program, options = request

@@ -16,13 +16,13 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import Stat
 from kcl.cli import pages
-from kcl.cli.report import content, facts
+from kcl.cli.report import collect_facts, fill_page
 from kcl.inspect import flush
 from kcl.inspect.explain.listing import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history.records import COUNTERS
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import KernelRow, LookSummary, Run, labels, last_run
+from kcl.inspect.kernels import KernelRow, LookSummary, Run, find_last_run, name_rows
 
 pytestmark = pytest.mark.one_platform
 
@@ -88,9 +88,9 @@ def stored(entry: Entry) -> ListedEntry:
 
 def page_of(run: Run) -> str:
     """Return the page of a run."""
-    shared = facts(run)
+    shared = collect_facts(run)
     found = {"title": run.driver or "python", "when": shared["processes"], "version": "1"}
-    return pages.filled("page", main=content(run, shared), **found)
+    return pages.fill("page", main=fill_page(run, shared), **found)
 
 
 def look(outcome: str, seconds: float, saved: float, layer: str = "binary") -> LookSummary:
@@ -152,9 +152,9 @@ class TestReport:
         assert "parameter(factor=10), generator layer: miss\n" in said
         assert "  parameter factor: 9 -> 10\n" in said
         assert differs("report", json.loads(kcl("report", "--json"))) == []
-        reader, rows = check(kcl("report", "--html", "-")), last_run().rows
+        reader, rows = check(kcl("report", "--html", "-")), find_last_run().rows
         assert [tag for tag, _ in reader.elements].count("details") == len(rows)
-        for words in (*labels(rows), "parameter factor: 9 -> 10", "__kernel"):
+        for words in (*name_rows(rows), "parameter factor: 9 -> 10", "__kernel"):
             assert words in reader.text
         monkeypatch.setenv("COLUMNS", "50")
         narrow = kcl("report")

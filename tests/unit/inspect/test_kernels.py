@@ -44,7 +44,7 @@ class TestSource:
     def test_macros(self, options, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
         before, after = (
-            kernels.text_of(stored("binary", "axpy", "1", options=given))
+            kernels.identify_text(stored("binary", "axpy", "1", options=given))
             for given in (["-D", "N=2"], options)
         )
         assert (before == after) is is_same
@@ -58,12 +58,12 @@ def entries(*held):
 def of_this_process():
     """Return the rows of this process."""
     run, missed = journal.of_this_run()
-    return kernels.of_records([run], missed)
+    return kernels.group_records([run], missed)
 
 
 def rows(looks, *held):
     """Put look-ups together."""
-    return kernels.rows(looks, entries(*held))
+    return kernels.group_looks(looks, entries(*held))
 
 
 class TestRows:
@@ -77,15 +77,15 @@ class TestRows:
         ]
         looks += [look("binary", "mm", digest=program.digest) for program in built]
         found = rows(looks, *code, *built)
-        assert kernels.labels(found) == ["mm(block=a)", "mm(block=b)"]
+        assert kernels.name_rows(found) == ["mm(block=a)", "mm(block=b)"]
         assert [[one.program for one in row.stored] for row in found] == [["a", "a"], ["b", "b"]]
         assert found[0].spent == (1.0, 4.0)
 
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
-        outcomes = [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")]
-        assert (outcomes, kernels.labels([row])) == (["bypass", "miss"], ["axpy"])
+        outcomes = [kernels.write_outcome(row.of(layer)) for layer in ("generator", "binary")]
+        assert (outcomes, kernels.name_rows([row])) == (["bypass", "miss"], ["axpy"])
 
     @pytest.mark.parametrize("off", ["generator", "binary"])
     def test_layer_off(self, off):
@@ -98,15 +98,20 @@ class TestRows:
             looks.append(look(off, "scaled", "bypass", **asked))
             looks.append(look(other, "scaled", digest=entry.digest, **asked))
         found = rows(looks, *held)
-        assert kernels.labels(found) == ["scaled(block=a)", "scaled(block=b)"]
-        ends = [(kernels.outcome(row.of(off)), kernels.outcome(row.of(other))) for row in found]
+        assert kernels.name_rows(found) == ["scaled(block=a)", "scaled(block=b)"]
+        ends = [
+            (kernels.write_outcome(row.of(off)), kernels.write_outcome(row.of(other)))
+            for row in found
+        ]
         assert ends == [("bypass", "hit")] * 2
 
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
         missed = look("binary", outcome="miss", saved=0.0)
-        (_head, line) = kernels.lines(rows([look("generator", digest=code.digest), missed], code))
+        (_head, line) = kernels.write_table(
+            rows([look("generator", digest=code.digest), missed], code)
+        )
         assert line.split() == ["axpy", "hit", "miss", "1.000", "2.000"]
 
     def test_program_of_several(self):
@@ -115,7 +120,7 @@ class TestRows:
         program.metadata.update(site="solver.py:49", kernels=["lap", "norm", "axpy"])
         given = (("solver.py:49", ""), ("-DREAL", ""))
         (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
-        assert kernels.labels([row]) == ["lap(solver.py:49, -DREAL) +2"]
+        assert kernels.name_rows([row]) == ["lap(solver.py:49, -DREAL) +2"]
 
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
@@ -152,7 +157,7 @@ class TestLooks:
         by = {} if asked is None else {digest[:DIGITS]: asked}
         uses = {digest[:DIGITS]: [1, 1.5, 0.25, 1.0], "gone": [1, 1.0, 0.0, 0.0]}
         run = [{"asked": by, "uses": uses, "tallies": []}]
-        (found,) = kernels.of_run(run, [], entries(held))
+        (found,) = kernels.find_looks(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
 
@@ -163,13 +168,13 @@ class TestLines:
         given = {"width": "64", "order": "2", "dtype": "numpy.float64", "boundary": "periodic"}
         code = stored("generator", "stencil", "a", **given)
         asked = look("generator", "stencil", digest=code.digest, parameters=tuple(given.items()))
-        lines = kernels.lines(rows([asked], code))
+        lines = kernels.write_table(rows([asked], code))
         assert [line[:45].strip() for line in lines[1:]] == [
             "stencil(width=64, order=2,",
             "dtype=numpy.float64, boundary=periodic)",
         ]
         long = look("generator", "kernel" * 20)
-        assert max(map(len, [*lines, *kernels.lines(rows([long]))])) <= 80
+        assert max(map(len, [*lines, *kernels.write_table(rows([long]))])) <= 80
 
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
@@ -177,23 +182,23 @@ class TestLines:
         code = [stored("generator", "axpy", *pair) for pair in zip("abc", dtypes, strict=True)]
         looks = [look("generator", digest=entry.digest) for entry in code]
         typed = ["axpy x, y: float32", "axpy x, y: float64"]
-        assert kernels.labels(rows(looks[:2], *code)) == typed
+        assert kernels.name_rows(rows(looks[:2], *code)) == typed
         keyed = [f"{typed[1]}, key {entry.digest[:12]}" for entry in code[1:]]
-        assert kernels.labels(rows(looks, *code)) == [typed[0], *keyed]
-        assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
+        assert kernels.name_rows(rows(looks, *code)) == [typed[0], *keyed]
+        assert kernels.name_rows(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
         """Several ends of look-ups in a layer are all told."""
         looks = [look("binary", outcome="miss"), look("binary", times=2)]
-        assert kernels.outcome(looks) == "miss, hit x2"
-        assert kernels.outcome([]) == "-"
+        assert kernels.write_outcome(looks) == "miss, hit x2"
+        assert kernels.write_outcome([]) == "-"
 
 
 @pytest.mark.one_platform
 def test_last_run(filled):
     """Each look-up of the last run is in a row with parameters and dtypes, and the counters say the same."""
     option.cache_dir(filled.project.child.cache)
-    run = kernels.last_run("driver.py")
+    run = kernels.find_last_run("driver.py")
     rows = {row.kernel: row for row in run.rows}
     assert rows["parameter"].parameters == {"factor": "9"}
     assert rows["typed"].dtypes["x"].startswith("float")
