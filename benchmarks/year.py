@@ -83,9 +83,9 @@ def publish(first: int, count: int, sizes: dict[str, list[int]]) -> dict[str, An
             lost += not _is_there(number - 1)
             seconds.append(time.perf_counter() - started)
         if number % 20 == 0:
-            most = max(most, space.used())
+            most = max(most, space.measure())
     space.keep_bound()
-    return {"seconds": seconds, "most": max(most, space.used()), "lost": lost}
+    return {"seconds": seconds, "most": max(most, space.measure()), "lost": lost}
 
 
 def _place(layer: str, number: int) -> tuple[Key, str]:
@@ -147,7 +147,7 @@ def _year(kernels: int, count: int, bound: int) -> dict[str, Any]:
         "kernels": kernels,
         "minutes": round((time.monotonic() - started) / 60, 1),
         "most bytes / bound": round(most / bound, 3),
-        "bytes / bound at the end": round(space.used() / bound, 3),
+        "bytes / bound at the end": round(space.measure() / bound, 3),
         "the real kernels, run once more": _step("real", count),
         "last look-ups / first": round(last / first, 2),
         "not there when made": lost,

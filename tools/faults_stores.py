@@ -660,7 +660,7 @@ def clocks(folder: pathlib.Path) -> Case:
         jump = dice.choice([-real(), 10 * 365 * 86400.0, -86400.0, dice.uniform(-1e9, 1e9)])
         time.time = lambda: real() + jump  # type: ignore[assignment]
         try:
-            purge.remove(space.chosen(10**9)[0], "a fault")
+            purge.remove(space.choose(10**9)[0], "a fault")
             left = sum(layer.stores[0].get(address_of(entry)) is not None for entry in kept)
         finally:
             time.time = real

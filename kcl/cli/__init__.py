@@ -21,48 +21,35 @@ import kcl
 from kcl.base import settings
 from kcl.errors import CacheFault, meant
 
-_NAMES = (
-    *(
-        "run",
-        "tune",
-        "status",
-        "ls",
-        "show",
-        "explain",
-        "report",
-        "verify",
-        "stats",
-        "unpack",
-        "env",
-    ),
-    *(
-        "flush",
-        "wait",
-        "save",
-        "load",
-        "rebuild",
-        "pull",
-        "push",
-        "remote",
-        "key",
-        "purge",
-        "gc",
-        "pin",
-        "unpin",
-        "doctor",
-        "init",
-    ),
-)
-# Commands that lie in the module of another one.
-_BESIDE = {
-    "wait": "flush",
-    "unpin": "pin",
-    "push": "pull",
-}
 # By name, in the order of the help: the module whose attribute of that name is the command.
-COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
-
-
+COMMANDS = {
+    "run": "kcl.cli.run",
+    "tune": "kcl.cli.tune",
+    "status": "kcl.cli.status",
+    "ls": "kcl.cli.ls",
+    "show": "kcl.cli.show",
+    "explain": "kcl.cli.explain",
+    "report": "kcl.cli.report",
+    "verify": "kcl.cli.verify",
+    "stats": "kcl.cli.stats",
+    "unpack": "kcl.cli.unpack",
+    "env": "kcl.cli.env",
+    "flush": "kcl.cli.flush",
+    "wait": "kcl.cli.flush",
+    "save": "kcl.cli.save",
+    "load": "kcl.cli.load",
+    "rebuild": "kcl.cli.rebuild",
+    "pull": "kcl.cli.pull",
+    "push": "kcl.cli.pull",
+    "remote": "kcl.cli.remote",
+    "key": "kcl.cli.key",
+    "purge": "kcl.cli.purge",
+    "gc": "kcl.cli.gc",
+    "pin": "kcl.cli.pin",
+    "unpin": "kcl.cli.pin",
+    "doctor": "kcl.cli.doctor",
+    "init": "kcl.cli.init",
+}
 # The parameters that name kernels, which a shell completes.
 _KERNELS = {"kernel", "key", "only"}
 
@@ -78,22 +65,12 @@ class Lazy(click.Group):
             return None
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
+        # The whole first sentence: click would cut it.
+        command.short_help = command.get_short_help_str(1000)
         for parameter in command.params:
             if parameter.name in _KERNELS:
                 parameter.shell_complete = _complete  # type: ignore[method-assign]
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the first sentence of each command in full: click would cut it."""
-        commands = {name: self.get_command(ctx, name) for name in COMMANDS}
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(1000))
-                    for name, command in commands.items()
-                    if command
-                ]
-            )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; for an unknown one, name the nearest."""

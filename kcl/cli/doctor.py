@@ -28,7 +28,7 @@ def doctor() -> output.Reply:
     fine, fault = state.attempt()
     tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
     findings = [*run(), *tried]
-    return output.Reply(
+    return (
         lambda: [{"check": check, **finding._asdict()} for check, finding in findings],
         lambda: _show(findings),
         any(finding.severity == PROBLEM for _check, finding in findings),

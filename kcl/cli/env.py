@@ -84,18 +84,19 @@ def env(
     Exits with 2 for a wish that no variable can fulfil.
     """
     if not (off or on or directory is not None):
-        variables = sorted(_lines(), key=lambda line: line["value"] is None)
-        return output.Reply(lambda: variables, lambda: _show(variables))
+        variables = sorted(_collect_lines(), key=lambda line: line["value"] is None)
+        return (lambda: variables, lambda: _show(variables), False)
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
-    return output.Reply(
+    return (
         lambda: {
             "set": {name: value for name, value in wish.items() if value is not None},
             "unset": [name for name, value in wish.items() if value is None],
         },
         lambda: click.echo("\n".join(lines(wish, shell))),
+        False,
     )
 
 
@@ -131,33 +132,33 @@ def _show(variables: list[Line]) -> None:
         output.say(words)
 
 
-def _lines() -> list[Line]:
+def _collect_lines() -> list[Line]:
     """Return a line for each variable: kcl's own, then those of the other caches, then those without a reader."""
-    listed = [_own(setting) for setting in settings.SETTINGS]
+    listed = [_describe_own(setting) for setting in settings.SETTINGS]
     variables: dict[str, list[str]] = {}
     for name, row in ROWS.items():
         for variable in (*row.variables, *row.code_variables):
             # All programs read `HOME`.
             if variable != "HOME":
                 variables.setdefault(variable, []).append(name)
-    listed += [_foreign(variable, names) for variable, names in variables.items()]
+    listed += [_describe_foreign(variable, names) for variable, names in variables.items()]
     listed += [
-        _line(variable, settings.variable(variable), (reader,), effect)
+        _make_line(variable, settings.variable(variable), (reader,), effect)
         for variable, (reader, effect) in OTHERS.items()
     ]
     named = {line["variable"] for line in listed}
     return listed + [
-        _line(name, settings.variable(name), (), "nobody reads it")
+        _make_line(name, settings.variable(name), (), "nobody reads it")
         for name in sorted(settings.environment())
         if name.startswith("KCL_") and name not in named
     ]
 
 
-def _line(variable: str, value: str | None, read_by: tuple[str, ...], effect: str) -> Line:
+def _make_line(variable: str, value: str | None, read_by: tuple[str, ...], effect: str) -> Line:
     return {"variable": variable, "value": value, "read_by": read_by, "effect": effect}
 
 
-def _own(setting: settings.Setting) -> Line:
+def _describe_own(setting: settings.Setting) -> Line:
     value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
     if setting.of_file:
         ignored = "; the variable counts for nothing" if value is not None else ""
@@ -168,23 +169,23 @@ def _own(setting: settings.Setting) -> Line:
         value = ", ".join(shown(address.strip()) for address in value.split(","))
     if value and setting.variable == _HIDDEN:
         value = "(not shown)"
-    return _line(setting.variable, value, ("kcl",), effect)
+    return _make_line(setting.variable, value, ("kcl",), effect)
 
 
-def _foreign(variable: str, names: list[str]) -> Line:
+def _describe_foreign(variable: str, names: list[str]) -> Line:
     value = settings.variable(variable)
     for_kcl = not EFFECTS.keys().isdisjoint(names) or any(
         variable in ROWS[name].code_variables for name in names
     )
-    return _line(
+    return _make_line(
         variable,
         value,
         ("kcl", *names) if for_kcl else tuple(names),
-        "; ".join(dict.fromkeys(_effect(variable, value, name) for name in names)),
+        "; ".join(dict.fromkeys(_describe_effect(variable, value, name) for name in names)),
     )
 
 
-def _effect(variable: str, value: str | None, name: str) -> str:
+def _describe_effect(variable: str, value: str | None, name: str) -> str:
     """Return the effect of a variable on a cache now, or its purpose where it is not set."""
     row, place = ROWS[name], foreign.place(name)
     if variable in row.code_variables:

@@ -38,15 +38,15 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
     history = journal.last_misses()
-    chosen = misses.chosen(history, kernel, every)
+    chosen = misses.choose(history, kernel, every)
     left_out = len(chosen) - limit if limit else 0
     # A limit of 0 is all: the slice begins at 0 then.
-    told = misses.told(chosen[-limit:], history)
+    told = misses.explain_looks(chosen[-limit:], history)
 
     def show() -> None:
-        words = lines(told)
+        words = write_lines(told)
         if told:
-            words += [*misses.pending().described(), *state.facts()["words"]]
+            words += [*misses.find_pending().described(), *state.facts()["words"]]
             if left_out > 0:
                 words.append(f"{left_out} earlier ones are left out: kcl explain --limit 0")
         elif fault := journal.fault():
@@ -63,14 +63,14 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
             for miss in told
         ]
 
-    return output.Reply(as_json, show, kernel is not None and not told)
+    return as_json, show, kernel is not None and not told
 
 
-def lines(told: Iterable[misses.Miss]) -> list[str]:
+def write_lines(told: Iterable[misses.Miss]) -> list[str]:
     """Write each process with its misses, and how long ago the last of these was."""
     words = list[str]()
     for (driver, process), group in groupby(told, lambda miss: (miss.driver, miss.process)):
         run = list(group)
-        words.append(f"{driver or 'python'}, process {process}, {output.ago(run[-1].time)}")
-        words += [f"  {line}" for line in misses.lines(run)]
+        words.append(f"{driver or 'python'}, process {process}, {output.format_ago(run[-1].time)}")
+        words += [f"  {line}" for line in misses.write_lines(run)]
     return words

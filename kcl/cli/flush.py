@@ -14,7 +14,6 @@ from kcl.errors import CacheFault
 @click.command()
 @click.option(
     "--timeout",
-    "--seconds",
     type=click.FloatRange(0),
     default=600.0,
     show_default=True,
@@ -39,7 +38,7 @@ def flush(timeout: float) -> output.Reply:
         output.fail(f"nothing can be stored: {error}")
     words = pending.described()
     value = {"programs": len(pending.here), "elsewhere": pending.devices(), "words": words}
-    return output.Reply(
+    return (
         lambda: value,
         lambda: click.echo("\n".join(words or ["every entry is complete"])),
         bool(pending.here) or not done,

@@ -33,18 +33,18 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
     # Measured before anything goes.
-    before, (gone, entries) = space.used(site or ""), space.chosen(bound, site or "")
-    limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
+    before, (gone, entries) = space.measure(site or ""), space.choose(bound, site or "")
+    limit = f"of at most {output.format_size(bound)}" if bound else "and have no bound"
     verb = (
         "would be removed: this is a dry run"
         if dry_run
         else f"{'is' if entries == 1 else 'are'} removed"
     )
-    words = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"
+    words = f"{counted(entries, 'entry', 'entries')} with {output.format_size(gone.bytes)} {verb}"
     if not dry_run:
         purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
-    return output.Reply(
+    return (
         lambda: {
             "before": before,
             "max_size": bound,
@@ -54,7 +54,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
             "refusals": [refusal._asdict() for refusal in gone.refusals],
         },
         lambda: output.say(
-            f"entries take {output.size(before)} {limit}\n{words if entries else 'nothing to remove'}"
+            f"entries take {output.format_size(before)} {limit}\n{words if entries else 'nothing to remove'}"
         ),
         bool(gone.refusals),
     )

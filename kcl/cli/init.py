@@ -34,11 +34,11 @@ def init(undo: bool) -> None:
 
     Exits with 1 where there is no checkout, or where something is in the way.
     """
-    _undo() if undo else _do()
+    _undo() if undo else _init()
 
 
-def _do() -> None:
-    checkout = _checkout()
+def _init() -> None:
+    checkout = _find_checkout()
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     recorded = file.checkouts(settings.settings_file())
     if not os.path.lexists(folder):
@@ -78,7 +78,7 @@ def _make(checkout: str, folder: str) -> None:
 
 def _undo() -> None:
     recorded = file.checkouts(settings.settings_file())
-    checkout = next((place for place in _above() if place in recorded), None)
+    checkout = next((place for place in _list_above() if place in recorded), None)
     if checkout is None:
         output.fail("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
@@ -97,16 +97,16 @@ def _is_known(folder: str, token: str | None) -> bool:
     return token is not None and not os.path.islink(folder) and not file.token_fault(folder, token)
 
 
-def _above() -> list[str]:
+def _list_above() -> list[str]:
     """Return the working directory and all directories above it."""
     return [str(place) for place in (Path.cwd(), *Path.cwd().parents)]
 
 
-def _checkout() -> str:
+def _find_checkout() -> str:
     checkout = next(
         (
             place
-            for place in _above()
+            for place in _list_above()
             if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS)
         ),
         None,

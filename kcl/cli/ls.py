@@ -75,38 +75,38 @@ def ls(
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
         shown = entries[: most or None]
         if shown:
-            output.table(HEAD, [cells(entry) for entry in catalogue.described(shown)])
+            output.table(HEAD, [write_cells(entry) for entry in catalogue.described(shown)])
             if len(shown) < len(entries):
                 click.echo(f"{len(entries) - len(shown)} more; --limit 0 shows all")
         else:
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
 
     output.complain(*faults)
-    return output.Reply(
+    return (
         lambda: [entry._asdict() for entry in catalogue.described(entries[: limit or None])],
         show,
         bool(faults),
     )
 
 
-def cells(entry: CacheEntry) -> tuple[str, ...]:
+def write_cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
     return (
         entry.kernel,
         entry.layer,
         entry.device,
         of_parameters(entry.parameters),
-        dtypes(entry.dtypes),
-        output.size(entry.bytes),
-        output.date(entry.built),
-        output.seconds(entry.build_seconds),
-        output.ago(entry.last_used) or "-",
+        write_dtypes(entry.dtypes),
+        output.format_size(entry.bytes),
+        output.format_date(entry.built),
+        output.format_seconds(entry.build_seconds),
+        output.format_ago(entry.last_used) or "-",
         str(entry.uses),
         entry.recipe,
         entry.key[:_DIGITS],
     )
 
 
-def dtypes(texts: Mapping[str, str]) -> str:
+def write_dtypes(texts: Mapping[str, str]) -> str:
     """Write the dtypes of arguments for the user: without the byte order, which is that of this machine."""
     return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])

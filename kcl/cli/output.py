@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -39,12 +39,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-class Reply(NamedTuple):
-    """What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1."""
-
-    value: Callable[[], Any]
-    show: Callable[[], object]
-    fails: bool = False
+# What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1.
+Reply = tuple[Callable[[], Any], Callable[[], object], bool]
 
 
 def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
@@ -87,7 +83,7 @@ def table(
     columns: Sequence[tables.Column], rows: Sequence[Sequence[str]], err: bool = False
 ) -> None:
     """Print rows of text under the titles of their columns."""
-    click.echo(paint("\n".join(tables.lines(columns, rows, width()))), err=err)
+    click.echo(paint("\n".join(tables.lines(columns, rows, find_width()))), err=err)
 
 
 def paint(text: str) -> str:
@@ -101,7 +97,7 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def width() -> int | None:
+def find_width() -> int | None:
     """Return the number of characters of a line: of the terminal, or `COLUMNS`; None in a pipe, where it is endless."""
     if is_terminal() or (settings.variable("COLUMNS") or "").isdecimal():
         return shutil.get_terminal_size().columns
@@ -110,7 +106,7 @@ def width() -> int | None:
 
 def say(text: str, hang: int = 2, err: bool = False) -> None:
     """Print lines of prose, whose further lines begin at a column; a long word, for example a path, stays whole."""
-    room = width()
+    room = find_width()
     for line in text.split("\n"):
         click.echo(paint("\n".join(folded(line, room, hang)) if room else line), err=err)
 
@@ -121,7 +117,7 @@ def complain(*messages: object) -> None:
         say(str(message), err=True)
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Write a number of bytes for the user: three digits and a decimal unit."""
     for unit in _UNITS:
         if count < 999.5 or unit == _UNITS[-1]:
@@ -130,7 +126,7 @@ def size(count: float) -> str:
     return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.1f} {unit}"
 
 
-def seconds(count: float) -> str:
+def format_seconds(count: float) -> str:
     """Write a span of time for the user: in the largest unit of which it is at least one."""
     for length, unit in _SPANS:
         if count >= length:
@@ -139,14 +135,14 @@ def seconds(count: float) -> str:
     return "0 s"
 
 
-def ago(moment: float | None) -> str:
+def format_ago(moment: float | None) -> str:
     """Write a moment, in seconds since the epoch, as a span before now; empty where it is 0 or unknown."""
     if not moment:
         return ""
     past = time.time() - moment
-    return f"{seconds(past) if past >= 1.0 else '<1 s'} ago"
+    return f"{format_seconds(past) if past >= 1.0 else '<1 s'} ago"
 
 
-def date(moment: float) -> str:
+def format_date(moment: float) -> str:
     """Write a moment, in seconds since the epoch, as local date and time; empty where it is 0."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment)) if moment else ""

@@ -24,12 +24,12 @@ html_option = click.option(
 def write(path: str, title: str, when: str, main: Content) -> None:
     """Write a page to a file and name it on stderr; write it to stdout for `-`."""
     with click.open_file(path, "w", encoding="utf-8") as stream:
-        stream.write(filled("page", title=title, when=when, main=main, version=kcl.__version__))
+        stream.write(fill("page", title=title, when=when, main=main, version=kcl.__version__))
     if path != "-":
         output.complain(f"written: {path}")
 
 
-def filled(name: str, **holes: Content) -> Html:
+def fill(name: str, **holes: Content) -> Html:
     """Return a template of this folder with its holes filled."""
     template = pkgutil.get_data("kcl.cli", f"{name}.html")
     assert template is not None

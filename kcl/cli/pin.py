@@ -20,12 +20,14 @@ def pin(kernel: tuple[str, ...]) -> output.Reply:
     Exits with 0.
     """
     if kernel:
-        space.pin([*space.pins(), *kernel])
-    pins = space.pins()
+        space.save_pins([*space.read_pins(), *kernel])
+    pins = space.read_pins()
     if not pins:
         output.complain("nothing is pinned")
-    return output.Reply(
-        lambda: pins, lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False)
+    return (
+        lambda: pins,
+        lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False),
+        False,
     )
 
 
@@ -36,8 +38,8 @@ def unpin(kernel: tuple[str, ...]) -> None:
 
     Exits with 1 where one was not pinned.
     """
-    before = space.pins()
-    space.pin([name for name in before if name not in kernel])
+    before = space.read_pins()
+    space.save_pins([name for name in before if name not in kernel])
     for name in kernel:
         if name in before:
             click.echo(f"{name} is not pinned any more")

@@ -30,7 +30,7 @@ def pull(name: str | None) -> None:
 
     Exits with 0; with 1 where no entry came.
     """
-    outcome = _done("pull", name)
+    outcome = _carry_out("pull", name)
     output.end(bool(outcome.fault) or not outcome.entries)
 
 
@@ -55,18 +55,18 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     if key is not None and not secret:
         raise click.UsageError("--key is empty: is the secret given to this job?")
     path = os.path.abspath(file) if file else ""
-    outcome = _done("push", name, file=path, seconds=_SECONDS, secret=secret, anew=anew)
+    outcome = _carry_out("push", name, file=path, seconds=_SECONDS, secret=secret, anew=anew)
     output.end(bool(outcome.fault))
 
 
-def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
+def _carry_out(work: str, name: str | None, **more: Any) -> notes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     here = project.name()
     # If no list of this project waits, the project that ran last is meant.
     last = here if used.waits(here) else used.last()
     chosen = name or settings.read().remote_name or last or here
     outcome = ask.by_hand(work, chosen, **more)
-    came = f"{counted(outcome.entries, 'entry', 'entries')}, {output.size(outcome.bytes)}"
+    came = f"{counted(outcome.entries, 'entry', 'entries')}, {output.format_size(outcome.bytes)}"
     there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
     words = [
         f"failed: {outcome.fault}"
@@ -78,7 +78,7 @@ def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
     ]
     output.say(
         f"{shown(settings.read().remote)}, {chosen}: {'; '.join(filter(None, words))} "
-        f"({output.seconds(outcome.seconds)})"
+        f"({output.format_seconds(outcome.seconds)})"
     )
     if chosen == here and not project.written():
         output.say(f"{here} is the name of the folder; remote_name in pyproject.toml gives another")

@@ -57,7 +57,7 @@ def purge(
         return
     with output.usage():
         age = None if older is None else parsers.age(older)
-        removal = removing.planned(layer, everything, age, kernel)
+        removal = removing.make_plan(layer, everything, age, kernel)
     _show(removal)
     output.complain(*(refusal.words("is left alone") for refusal in removal.refusals))
     if removal.items and dry_run:
@@ -68,7 +68,9 @@ def purge(
         removal = removing.purge(*layer, everything=everything, older=age, kernel=kernel)
         left = [refusal for refusal in removal.refusals if refusal not in shown]
         output.complain(*(refusal.words("could not be removed") for refusal in left))
-        click.echo("the rest is removed" if left else f"{output.size(removal.bytes)} are removed")
+        click.echo(
+            "the rest is removed" if left else f"{output.format_size(removal.bytes)} are removed"
+        )
     output.end(bool(removal.refusals))
 
 
@@ -104,11 +106,13 @@ def _show(removal: removing.Removal) -> None:
             (
                 "kcl" if cache == removing.KEPT else cache,
                 str(sum(item.files for item in group) or ""),
-                output.size(sum(item.size for item in group)),
+                output.format_size(sum(item.size for item in group)),
                 place,
             )
         )
     if not cells:
         click.echo("there is nothing to remove")
         return
-    output.table(_HEAD, [*cells, ("all", str(removal.files), output.size(removal.bytes), "")])
+    output.table(
+        _HEAD, [*cells, ("all", str(removal.files), output.format_size(removal.bytes), "")]
+    )

@@ -65,8 +65,8 @@ def _show(listed: list[packs.ListedPack]) -> None:
             (
                 pack.project,
                 pack.key,
-                output.size(pack.size),
-                output.seconds(max(0.0, time.time() - pack.moment)),
+                output.format_size(pack.size),
+                output.format_seconds(max(0.0, time.time() - pack.moment)),
                 pack.name[:_DIGITS],
             )
             for pack in listed

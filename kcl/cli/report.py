@@ -12,7 +12,7 @@ from kcl.cli import output, pages
 from kcl.inspect import kernels, summary
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.kernels import KernelRow, Run, last_run
+from kcl.inspect.kernels import KernelRow, Run, find_last_run
 
 
 @click.command()
@@ -38,44 +38,44 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
     Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
     """
     # A check has to see every miss.
-    run = last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
+    run = find_last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
     if run is None:
         fault = journal.fault()
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
-    shared = facts(run)
+    shared = collect_facts(run)
     if html:
         pages.write(
             html,
             run.driver or "python",
-            f"{output.date(run.ended)}, {shared['processes']}",
-            content(run, shared),
+            f"{output.format_date(run.ended)}, {shared['processes']}",
+            fill_page(run, shared),
         )
-    return output.Reply(
+    return (
         run.described,
-        lambda: [*map(output.say, [] if html else _lines(run, shared))],
+        lambda: [*map(output.say, [] if html else _write_lines(run, shared))],
         fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),
     )
 
 
-def facts(run: Run) -> dict[str, str]:
+def collect_facts(run: Run) -> dict[str, str]:
     """Write what the terminal and the page have in common."""
     left = [f"{run.untold} earlier ones are left out: kcl explain --limit 0"] if run.untold else []
     return {
         "processes": f"{len(run.processes)} processes"
         if len(run.processes) > 1
         else f"process {run.processes[0]}",
-        "layers": "\n".join(summary.lines(run.layers)),
-        "kernels": "\n".join(kernels.lines(run.rows)),
-        "misses": "\n".join([*misses.lines(run.told), *left]),
+        "layers": "\n".join(summary.write_table(run.layers)),
+        "kernels": "\n".join(kernels.write_table(run.rows)),
+        "misses": "\n".join([*misses.write_lines(run.told), *left]),
     }
 
 
-def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
+def _write_lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
-    remarks = summary.prose([*run.remarks, *misses.pending().described()])
+    remarks = summary.fold_prose([*run.remarks, *misses.find_pending().described()])
     return [
-        f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}",
+        f"{run.driver or 'python'}, {shared['processes']}, {output.format_ago(run.ended)}",
         shared["layers"],
         "",
         shared["kernels"],
@@ -84,22 +84,22 @@ def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     ]
 
 
-def content(run: Run, shared: Mapping[str, str]) -> Html:
+def fill_page(run: Run, shared: Mapping[str, str]) -> Html:
     """Return the page of a run within its frame; `shared` are the texts of the terminal."""
-    return pages.filled(
+    return pages.fill(
         "report",
-        kernels=_bars(run.rows),
+        kernels=_draw_bars(run.rows),
         misses="\n".join([shared["misses"] or "Every look-up was a hit.", *run.remarks]),
         layers=shared["layers"],
     )
 
 
-def _bars(rows: Sequence[KernelRow]) -> Iterator[Html]:
+def _draw_bars(rows: Sequence[KernelRow]) -> Iterator[Html]:
     """Yield a bar for each kernel; a click opens its OpenCL C."""
     longest = max((sum(row.lengths.values()) for row in rows), default=1.0) or 1.0
-    for row, label in zip(rows, kernels.labels(rows), strict=True):
-        spent, saved = map(output.seconds, row.spent)
-        yield pages.filled(
+    for row, label in zip(rows, kernels.name_rows(rows), strict=True):
+        spent, saved = map(output.format_seconds, row.spent)
+        yield pages.fill(
             "kernel",
             label=label,
             kind=row.looks[0].outcome,
@@ -108,7 +108,7 @@ def _bars(rows: Sequence[KernelRow]) -> Iterator[Html]:
             longest=str(longest),
             **{name: str(length) for name, length in row.lengths.items()},
             layers="; ".join(
-                f"{layer}: {kernels.outcome(row.of(layer))}"
-                for layer in kernels.shown_layers([row])
+                f"{layer}: {kernels.write_outcome(row.of(layer))}"
+                for layer in kernels.choose_layers([row])
             ),
         )

@@ -14,7 +14,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import flush, inventory
-from kcl.inspect.kernels import last_run as find_last_run
+from kcl.inspect.kernels import find_last_run
 
 
 @click.command()
@@ -35,7 +35,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     faults: list[inventory.Refusal] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     entries, info = contents.Contents(), CacheInfo()
-    for row in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
+    for row in _choose(rows, kernel, last_run) if kernel or last_run else rows:
         if row.layer in (layer_names or settings.LAYERS):
             entry = inventory.read(row, faults)
             if entry is not None:
@@ -55,7 +55,7 @@ def _is_named(kernel: str, names: Sequence[str]) -> bool:
     return not names or any(fnmatch.fnmatchcase(kernel, name) for name in names)
 
 
-def _chosen(
+def _choose(
     rows: Sequence[inventory.ListedEntry], kernels: Sequence[str], last_run: bool
 ) -> list[inventory.ListedEntry]:
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
@@ -63,15 +63,17 @@ def _chosen(
     ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
     shown = [row for row in rows if row.is_shown]
     named = {
-        row.digest: inventory.launched(row)[0]
+        row.digest: inventory.identify_launch(row)[0]
         for row in shown
         if _is_named(row.kernel, kernels) and (not last_run or row.digest in ran)
     }
     # A run has used both partners.
     texts = set() if last_run else {*named.values()} - {""}
-    chosen = [row for row in shown if row.digest in named or inventory.launched(row)[0] in texts]
+    chosen = [
+        row for row in shown if row.digest in named or inventory.identify_launch(row)[0] in texts
+    ]
     code = [row for row in chosen if row.layer == settings.GENERATOR]
-    led = {digest for row in code for digest in inventory.led_by(row.key)}
+    led = {digest for row in code for digest in inventory.find_leading(row.key)}
     sites = {row.recipe.site.partition(":")[0] for row in code}
     return chosen + [
         row

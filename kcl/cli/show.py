@@ -45,7 +45,7 @@ _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
-def _flags(command: Any) -> Any:
+def _add_flags(command: Any) -> Any:
     """Give a command the options that say what to print."""
     # The option that is added last stands first in the help.
     for name, (flag, words) in reversed(_ASKED.items()):
@@ -56,7 +56,7 @@ def _flags(command: Any) -> Any:
 @click.command()
 @from_bundle
 @click.argument("key")
-@_flags
+@_add_flags
 @click.option(
     "--binary", type=click.File("wb"), metavar="FILE", help="Write the program binary there."
 )
@@ -73,47 +73,47 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     what is asked for.
     """
     if asked["tuned"] or html:
-        return _tuned(key, html)
+        return _show_tuned(key, html)
     wanted = [name for name in _ASKED if asked[name]]
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
-    summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
+    summaries = _choose(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
     entries = [*zip(summaries, map(_read, summaries), catalogue.described(summaries), strict=True)]
     if binary:
-        binary.write(_part(*entries[0][:2], "binary"))
+        binary.write(_read_part(*entries[0][:2], "binary"))
 
     def shown() -> None:
         if wanted:
             click.echo("\n".join(_PIECES[name](*entries[0][:2]) for name in wanted))
         elif not binary:
-            output.say("\n\n".join(_about(*parts) for parts in entries), _INDENT)
+            output.say("\n\n".join(_describe(*parts) for parts in entries), _INDENT)
 
-    return output.Reply(lambda: [_in_full(*parts, wanted) for parts in entries], shown)
+    return (lambda: [_describe_in_full(*parts, wanted) for parts in entries], shown, False)
 
 
-def _tuned(kernel: str, html: str | None) -> output.Reply:
+def _show_tuned(kernel: str, html: str | None) -> output.Reply:
     """Show the tables of a kernel, by its name."""
     tables = views.tables(kernel)
     if not tables:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
     if html:
-        pages.write(html, kernel, "Time by that of the default", map(_drawn, tables))
+        pages.write(html, kernel, "Time by that of the default", map(_draw, tables))
     text = "\n\n".join("\n".join(views.lines(table, with_facts=True)) for table in tables)
     show = partial(click.echo, "" if html else output.paint(text), nl=not html)
-    return output.Reply(lambda: [views.described(table) for table in tables], show)
+    return (lambda: [views.described(table) for table in tables], show, False)
 
 
-def _drawn(table: views.TableFile) -> Html:
+def _draw(table: views.TableFile) -> Html:
     """Draw the candidates of a table: their time by that of the default, with noise."""
     candidates = views.raced(table)
     longest = max(
         (row.ratio * (1 + row.noise) for _label, _kind, row in candidates if row.ratio), default=1
     )
-    return pages.filled(
+    return pages.fill(
         "tuning",
         title=f"{table.kernel} on {table.device}",
         choices=[
-            pages.filled(
+            pages.fill(
                 "choice",
                 label=label,
                 kind=kind,
@@ -127,11 +127,11 @@ def _drawn(table: views.TableFile) -> Html:
     )
 
 
-def _chosen(
+def _choose(
     key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]
 ) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
-    rows = inventory.named(key, catalogue.rows)
+    rows = inventory.find_named(key, catalogue.rows)
     if not rows:
         output.complain(*faults)
         near = meant(key, catalogue.kernels())
@@ -156,39 +156,43 @@ def _chosen(
             f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:"
         )
         output.table(
-            listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True
+            listing.HEAD,
+            [listing.write_cells(line) for line in catalogue.described(fitting)],
+            err=True,
         )
         output.end(True)
     # A text that is asked for is that of the program, if there is one.
     return [*tables, *code, *programs][-1:] if wanted else [*code, *programs, *tables]
 
 
-def _about(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
+def _describe(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
     """Describe an entry in lines of a name and a value."""
-    metadata, numbered, room = entry.metadata, len(line.partners) > 1, output.width()
-    sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in entry.parts.items())
+    metadata, numbered, room = entry.metadata, len(line.partners) > 1, output.find_width()
+    sizes = ", ".join(
+        f"{name} {output.format_size(len(part))}" for name, part in entry.parts.items()
+    )
     tables = views.tables(line.kernel) if line.layer != settings.BINARY else ()
     measured = sum(len(table.rows) for table in tables)
     facts = {
         "kernel": line.kernel,
         "layer": line.layer,
         "key": line.key,
-        "platform": _joined(metadata.get("platform"), "name", "version"),
-        "device": _joined(metadata.get("device"), "name", "driver"),
+        "platform": _join(metadata.get("platform"), "name", "version"),
+        "device": _join(metadata.get("device"), "name", "driver"),
         "recipe": line.recipe,
         "parameters": of_parameters(line.parameters),
         "front end": str(metadata.get("front_end", "")),
-        "options": " ".join(_options(entry)) or "none",
+        "options": " ".join(_write_options(entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
         "arguments": ", ".join(
             f"{name} ({dtype or 'any'} {kind})"
             for name, kind, dtype, _required in metadata.get("arguments", ())
         ),
-        "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
-        "built": f"{output.date(line.built)}, in {output.seconds(line.build_seconds)}",
-        "uses": f"{line.uses}, last {output.ago(line.last_used)}" if line.uses else "none",
-        "complete": _completeness(metadata),
-        "size": f"{output.size(line.bytes)} on disk; {sizes}",
+        "dtypes": listing.write_dtypes(line.dtypes) if line.layer == settings.BINARY else "",
+        "built": f"{output.format_date(line.built)}, in {output.format_seconds(line.build_seconds)}",
+        "uses": f"{line.uses}, last {output.format_ago(line.last_used)}" if line.uses else "none",
+        "complete": _write_completeness(metadata),
+        "size": f"{output.format_size(line.bytes)} on disk; {sizes}",
         "file": shortened(summary.file, room - _INDENT) if room else summary.file,
         "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning"
         if measured
@@ -201,7 +205,7 @@ def _about(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
-def _in_full(
+def _describe_in_full(
     summary: ListedEntry, entry: Entry, line: CacheEntry, wanted: Sequence[str]
 ) -> dict[str, Any]:
     """Write an entry as JSON."""
@@ -217,21 +221,21 @@ def _in_full(
 
 # By the name of what is asked for: its text.
 _PIECES: dict[str, Callable[[ListedEntry, Entry], str]] = {
-    "source": lambda summary, entry: _text(summary, entry, "source.cl"),
-    "log": lambda summary, entry: _text(summary, entry, "build.log"),
-    "invoker": lambda summary, entry: _text(summary, entry, "invoker.py"),
+    "source": lambda summary, entry: _read_text(summary, entry, "source.cl"),
+    "log": lambda summary, entry: _read_text(summary, entry, "build.log"),
+    "invoker": lambda summary, entry: _read_text(summary, entry, "invoker.py"),
     "parts": lambda _, entry: "\n".join(f"{name} = {value}" for name, value in entry.key.parts),
-    "options": lambda _, entry: "\n".join(_options(entry)),
+    "options": lambda _, entry: "\n".join(_write_options(entry)),
     "path": lambda summary, _: summary.file,
-    "asm": lambda summary, entry: assembly(_part(summary, entry, "binary")),
+    "asm": lambda summary, entry: disassemble(_read_part(summary, entry, "binary")),
 }
 
 
-def _text(summary: ListedEntry, entry: Entry, part: str) -> str:
-    return _part(summary, entry, part).decode("utf-8", "replace").rstrip("\n")
+def _read_text(summary: ListedEntry, entry: Entry, part: str) -> str:
+    return _read_part(summary, entry, part).decode("utf-8", "replace").rstrip("\n")
 
 
-def _part(summary: ListedEntry, entry: Entry, name: str) -> bytes:
+def _read_part(summary: ListedEntry, entry: Entry, name: str) -> bytes:
     part = entry.parts.get(name)
     if part is None:
         output.fail(
@@ -247,7 +251,7 @@ def _read(summary: ListedEntry) -> Entry:
         output.fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
 
 
-def _options(entry: Entry) -> list[str]:
+def _write_options(entry: Entry) -> list[str]:
     """Return the build options; an include directory that is described by its place is written in angles."""
     return [
         option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>"
@@ -255,7 +259,7 @@ def _options(entry: Entry) -> list[str]:
     ]
 
 
-def _completeness(metadata: dict[str, Any]) -> str:
+def _write_completeness(metadata: dict[str, Any]) -> str:
     if "specialisations" not in metadata:
         return ""
     sizes = ", ".join(
@@ -265,12 +269,12 @@ def _completeness(metadata: dict[str, Any]) -> str:
     return f"{'yes' if metadata.get('complete') else 'no'}; compiled for {sizes or 'no size'}"
 
 
-def _joined(described: Any, *names: str) -> str:
+def _join(described: Any, *names: str) -> str:
     fields = described or {}
     return ", ".join(str(fields[name]) for name in names if fields.get(name))
 
 
-def assembly(binary: bytes) -> str:
+def disassemble(binary: bytes) -> str:
     """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
 
     End the command for an unknown binary, or if objdump is missing.
@@ -294,10 +298,10 @@ def assembly(binary: bytes) -> str:
     ]
     if not native:
         output.fail("the binary holds no native code, only what the driver compiles from it")
-    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
+    return "\n".join(f"{path}\n{_run_objdump(content)}" for path, content in native)
 
 
-def _disassembled(content: bytes) -> str:
+def _run_objdump(content: bytes) -> str:
     """Return what objdump prints of a file with this content, without the lines that name the file."""
     if shutil.which("objdump") is None:
         output.fail(

@@ -13,7 +13,7 @@ from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, left_out, merged
+from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, find_left_out, merge
 
 BY = ("layer", "kernel", "day")
 # The sort keys of the layers: their order in the line.
@@ -56,64 +56,63 @@ def stats(by: str, reset: bool) -> output.Reply:
         )
     if reset:
         journal.reset()
-        return output.Reply(
-            list, lambda: click.echo("statistics, uses and last misses are forgotten")
-        )
-    rows = added(journal.rows(), names)
+        return list, lambda: click.echo("statistics, uses and last misses are forgotten"), False
+    rows = add_up(journal.rows(), names)
 
     def show() -> None:
         if rows:
-            hidden = left_out(rows.values())
+            hidden = find_left_out(rows.values())
             output.table(
                 [
                     *(Column(name, 0, "end", 20) for name in names),
                     *(column for column in _COUNTED if column.title != hidden),
                 ],
-                [(*place, *cells(row, hidden)) for place, row in rows.items()],
+                [(*place, *write_cells(row, hidden)) for place, row in rows.items()],
             )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
         else:
             output.say("no look-ups are recorded")
         for reason, count in Counter(
-            [reason for _digest, reason, _time in purge.removed()]
+            [reason for _digest, reason, _time in purge.read_removed()]
         ).items():
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
-    return output.Reply(
+    return (
         lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in rows.items()],
         show,
+        False,
     )
 
 
-def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
+def add_up(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
     order = [("day", "layer", "kernel").index(name) for name in names]
-    sums = merged({tuple(place[at] for at in order): row} for place, row in rows.items())
+    sums = merge({tuple(place[at] for at in order): row} for place, row in rows.items())
     return dict(sorted(sums.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 
-def cells(row: Counters, hidden: str = "") -> tuple[str, ...]:
+def write_cells(row: Counters, hidden: str = "") -> tuple[str, ...]:
     """Write counters as cells of a table, without the hidden one."""
     return (
         *(str(int(row[name])) for name in OUTCOMES if name != hidden),
-        percent(hit_rate(row)),
-        output.seconds(row["seconds"]),
-        saved(row["saved"]),
+        write_percent(compute_hit_rate(row)),
+        output.format_seconds(row["seconds"]),
+        write_saved(row["saved"]),
     )
 
 
-def hit_rate(row: Counters) -> float | None:
+def compute_hit_rate(row: Counters) -> float | None:
     """Return the share of hits among the look-ups that wanted one; None where there were none."""
     looks = sum(row[name] for name in OUTCOMES if name != SELDOM)
     return row["hits"] / looks if looks else None
 
 
-def percent(share: float | None) -> str:
+def write_percent(share: float | None) -> str:
     """Write a share."""
     return "" if share is None else f"{100 * share:.0f} %"
 
 
-def saved(seconds: float) -> str:
+def write_saved(seconds: float) -> str:
     """Write seconds saved, or lost."""
-    return output.seconds(seconds) if seconds >= 0 else f"-{output.seconds(-seconds)}"
+    return output.format_seconds(seconds) if seconds >= 0 else f"-{output.format_seconds(-seconds)}"

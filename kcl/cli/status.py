@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -53,11 +52,8 @@ _ROW = {
     "everything",
     help="Every cache, also of drivers that are not on this machine.",
 )
-@click.option(
-    "--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR."
-)
 @output.replies("an object with all layers, pending, late and notes")
-def status(everything: bool, directory: str | None) -> output.Reply:
+def status(everything: bool) -> output.Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
@@ -67,42 +63,32 @@ def status(everything: bool, directory: str | None) -> output.Reply:
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    with ExitStack() as stack:
-        if directory is not None:
-            stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        totals, waiting = stats.added(journal.rows(), ["layer"]), misses.pending()
-        own = [_layer(name, totals.get((name,))) for name in settings.LAYERS]
-        own = [row if directory is None else {**row, "why": "--dir"} for row in own]
-        rows = [*own, *map(_adapter, ROWS)]
-        facts = {
-            "layers": rows,
-            "max_size": settings.read().max_size,
-            "pins": space.pins(),
-            "sites": [
-                _site(root, stores)
-                for root, *stores in zip(
-                    settings.read().site, *map(layers.sites, settings.LAYERS), strict=True
-                )
-            ],
-            "remote": state.facts(),
-            "pending": {
-                "programs": len(waiting.here),
-                "since": waiting.since,
-                "helper": waiting.helper,
-                "elsewhere": waiting.devices(),
-                "words": waiting.described(),
-            },
-            "late": [
-                {name: value for name, value in note.items() if name != "program"}
-                for note in journal.late()
-            ],
-            "notes": list(settings.read().rejected),
-        }
-    is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
-    return output.Reply(lambda: facts, lambda: _show(facts, everything), is_faulty)
+    totals, waiting = stats.add_up(journal.rows(), ["layer"]), misses.find_pending()
+    own = [_describe_layer(name, totals.get((name,))) for name in settings.LAYERS]
+    site_stores = zip(*map(layers.sites, settings.LAYERS), strict=True)
+    facts = {
+        "layers": [*own, *map(_describe_foreign, ROWS)],
+        "max_size": settings.read().max_size,
+        "pins": space.read_pins(),
+        "sites": [*map(_describe_site, settings.read().site, site_stores)],
+        "remote": state.facts(),
+        "pending": {
+            "programs": len(waiting.here),
+            "since": waiting.since,
+            "helper": waiting.helper,
+            "elsewhere": waiting.devices(),
+            "words": waiting.described(),
+        },
+        "late": [
+            {name: value for name, value in note.items() if name != "program"}
+            for note in journal.late()
+        ],
+        "notes": list(settings.read().rejected),
+    }
+    return (lambda: facts, lambda: _show(facts, everything), any(row["fault"] for row in own))
 
 
-def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
+def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
     layer, fault = layers.unopened(name), ""
     on = not layer.state.startswith("off: ")
     try:
@@ -110,7 +96,7 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
     except (OSError, CacheFault) as error:
         fault = str(error)
     # A layer that is off opens no file.
-    stores = inventory.stores(name, []) if on and not fault else []
+    stores = inventory.find_stores(name, []) if on and not fault else []
     content = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
         "layer": name,
@@ -118,14 +104,14 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         "title": f"kcl's {name} layer",
         "on": on,
         "reason": layer.off(),
-        **_held(Place(layer.place, option.reason()), content),
-        "hit_rate": stats.hit_rate(counters) if counters else None,
+        **_describe_place(Place(layer.place, option.reason()), content),
+        "hit_rate": stats.compute_hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
         "fault": fault or content.fault,
     }
 
 
-def _adapter(name: str) -> dict[str, Any]:
+def _describe_foreign(name: str) -> dict[str, Any]:
     facts, off = ROWS[name], foreign.off(name)
     return {
         "layer": name,
@@ -133,23 +119,23 @@ def _adapter(name: str) -> dict[str, Any]:
         "title": facts.title,
         "on": not off,
         "reason": off,
-        **_held(foreign.place(name), contents.measure(name)),
+        **_describe_place(foreign.place(name), contents.measure(name)),
         "version": contents.version(name),
         "here": contents.is_here(name),
     }
 
 
-def _held(place: Place, content: contents.Contents) -> dict[str, Any]:
+def _describe_place(place: Place, content: contents.Contents) -> dict[str, Any]:
     return {"directory": place.path, "why": place.why, **content._asdict(), **_ROW}
 
 
-def _site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
+def _describe_site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
     """Describe a site directory: the entries of its stores, or why it is not used."""
     faults: list[inventory.Refusal] = []
     entries = [
         entry
         for layer, store in zip(settings.LAYERS, stores, strict=True)
-        for entry in inventory.of_store(layer, store, faults)
+        for entry in inventory.read_store(layer, store, faults)
     ]
     empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
     fault = site_words(faults[0].reason) if faults else "" if entries else empty
@@ -164,26 +150,27 @@ def _site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
 def _show(facts: dict[str, Any], everything: bool) -> None:
     rows, pending = facts["layers"], facts["pending"]
     placed = [row for row in rows if row["directory"]]
-    output.table(_HEAD, [_cells(row) for row in placed if everything or _is_usual(row)])
+    output.table(_HEAD, [_write_cells(row) for row in placed if everything or _is_usual(row)])
     lines = list(facts["notes"])
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and facts["max_size"]:
         lines.append(
-            f"kcl's entries take {output.size(used)} of at most {output.size(facts['max_size'])}"
+            f"kcl's entries take {output.format_size(used)} of at most {output.format_size(facts['max_size'])}"
         )
     if facts["pins"]:
         lines.append(
             f"kernels held by {counted(len(facts['pins']), 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
         )
     for site in facts["sites"]:
-        usage = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
+        usage = f"{counted(site['entries'], 'entry', 'entries')}, {output.format_size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or usage}")
     lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
     lines += facts["remote"]["words"]
-    since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
+    since = f", the first since {output.format_ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
     lines += [
-        f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in facts["late"]
+        f"{late['driver']} ({output.format_ago(late['time'])}): {late['words']}"
+        for late in facts["late"]
     ]
     for line in lines:
         output.say(line)
@@ -197,7 +184,7 @@ def _is_usual(row: dict[str, Any]) -> bool:
     return not row["on"] or (row["here"] and not is_seldom)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _write_cells(row: dict[str, Any]) -> tuple[str, ...]:
     is_counted = row["on"] or row["kind"] != KCL
     state = f"partly off: {row['reason']}" if row["reason"] else "on"
     if not row["on"]:
@@ -208,10 +195,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["layer"],
         state,
         str(row["entries"]) if is_counted else "",
-        output.size(row["bytes"]) if is_counted else "",
-        output.ago(row["newest"]),
-        stats.percent(row["hit_rate"]),
-        stats.saved(row["saved"]) if row["saved"] else "",
+        output.format_size(row["bytes"]) if is_counted else "",
+        output.format_ago(row["newest"]),
+        stats.write_percent(row["hit_rate"]),
+        stats.write_saved(row["saved"]) if row["saved"] else "",
         row["directory"],
         row["why"],
     )

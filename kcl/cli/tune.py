@@ -78,7 +78,7 @@ def tune(
     # Python's own thresholds, since the program may run long.
     gc.set_threshold(700, 10, 10)
     chooser.tune_untuned(session.tune)
-    runner.as_main(runner.Target("module" if module else "script", words[0], words[1:]))
+    runner.as_main("module" if module else "script", words[0], words[1:])
     session.end()
 
 

@@ -34,22 +34,26 @@ def unpack(directory: str, kernel: str | None) -> None:
         if kernel in (None, row.kernel) and (entry := inventory.read(row, faults)) is not None
     ]
     invokers = {
-        inventory.launched(entry): entry for row, entry in pairs if row.layer == settings.GENERATOR
+        inventory.identify_launch(entry): entry
+        for row, entry in pairs
+        if row.layer == settings.GENERATOR
     }
-    programs = {inventory.launched(entry) for row, entry in pairs if row.layer == settings.BINARY}
+    programs = {
+        inventory.identify_launch(entry) for row, entry in pairs if row.layer == settings.BINARY
+    }
     written = there = 0
     for row, entry in pairs:
-        is_program, launched = row.layer == settings.BINARY, inventory.launched(entry)
+        is_program, launched = row.layer == settings.BINARY, inventory.identify_launch(entry)
         if not is_program and launched in programs:
             # The invoker lies beside its program.
             continue
         beside = invokers.get(launched, entry).parts
         launcher = {"invoker.py": beside["invoker.py"]} if "invoker.py" in beside else {}
-        folder = dump.folder_of(directory, row.address, entry)
-        is_new = dump.write(folder, dump.files(row.address, entry, launcher))
+        folder = dump.find_folder(directory, row.address, entry)
+        is_new = dump.write(folder, dump.collect_files(row.address, entry, launcher))
         written, there = written + is_new, there + (not is_new)
     for folder, files, numbered in views.folders(directory, kernel):
-        _recipe(directory, folder, files, numbered)
+        _write_recipe(directory, folder, files, numbered)
         written += 1
     output.say(
         f"{written} folders written to {directory}" + (f", {there} were there" if there else "")
@@ -58,7 +62,9 @@ def unpack(directory: str, kernel: str | None) -> None:
     output.end(bool(faults))
 
 
-def _recipe(directory: str, folder: str, files: dict[str, bytes], numbered: dict[int, str]) -> None:
+def _write_recipe(
+    directory: str, folder: str, files: dict[str, bytes], numbered: dict[int, str]
+) -> None:
     """Write the folder of a table as it is now, with links to the folders of its programs that are there."""
     place = os.path.join(folder, "programs")
     os.makedirs(place, mode=0o700, exist_ok=True)

@@ -30,8 +30,8 @@ def verify(headers: bool) -> output.Reply:
     """
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
-    faults += inventory.damaged_below()
-    return output.Reply(
+    faults += inventory.find_damaged_below()
+    return (
         lambda: {
             "checked": checked,
             "whole": not headers,

@@ -45,9 +45,9 @@ def files(name: str) -> tuple[str, ...]:
     return tuple(
         sorted(
             item.path
-            for item in (_items(place) if place else ())
+            for item in (_scan(place) if place else ())
             if re.fullmatch(row.own, item.name) and not item.is_symlink()
-            if item.is_file() or all(is_inside(inner.name) for inner in _items(item.path))
+            if item.is_file() or all(is_inside(inner.name) for inner in _scan(item.path))
         )
     )
 
@@ -67,7 +67,7 @@ def of(paths: Iterable[str], counting: str) -> Contents:
     """Count files, and the files below directories: an entry is a file with a matching name, or with `rows` a row."""
     entries = size = 0
     oldest, newest, fault = 0.0, 0.0, ""
-    for path, status in _every(paths):
+    for path, status in _walk(paths):
         size += status.st_size
         oldest, newest = (
             min(oldest or status.st_mtime, status.st_mtime),
@@ -105,7 +105,7 @@ def version(name: str) -> str:
 def is_here(name: str) -> bool:
     """Return True if the owner of the cache `name` is on this machine."""
     icd = ROWS[name].icd
-    return sys.platform != "linux" or bool(icd and icd in _named()) or bool(version(name))
+    return sys.platform != "linux" or bool(icd and icd in _read_icd_files()) or bool(version(name))
 
 
 def is_platform_here(platform: str) -> bool:
@@ -114,7 +114,7 @@ def is_platform_here(platform: str) -> bool:
     return not owners or any(map(is_here, owners))
 
 
-def _named() -> str:
+def _read_icd_files() -> str:
     """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
     values = [
         settings.variable(name)
@@ -131,7 +131,7 @@ def _named() -> str:
     return "\n".join([*listed, *texts])
 
 
-def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield path and status of files, and of the files below directories; links are not followed."""
     # A cache can be large: only the paths of its directories are held, and no list of its files.
     left = list(paths)
@@ -141,12 +141,12 @@ def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
         with suppress(OSError):
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):
-                left += [item.path for item in _items(path)]
+                left += [item.path for item in _scan(path)]
             elif stat.S_ISREG(status.st_mode):
                 yield path, status
 
 
-def _items(path: str) -> Iterator[os.DirEntry[str]]:
+def _scan(path: str) -> Iterator[os.DirEntry[str]]:
     with suppress(OSError):
         with os.scandir(path) as items:
             yield from items

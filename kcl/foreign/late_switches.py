@@ -27,7 +27,9 @@ def find() -> list[LateSwitch]:
         if now.get(variable) != first.get(variable)
     }
     for name, row in ROWS.items():
-        variable = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
+        variable = (
+            _find_in_module(row, now) if row.flag is not None else _find_in_driver(row, first, now)
+        )
         if variable and contents.is_here(name):
             late[name, variable] = f"{row.title}, read {row.read}"
     return [
@@ -35,17 +37,17 @@ def find() -> list[LateSwitch]:
             "cache": name,
             "variable": variable,
             "value": now.get(variable),
-            "words": f"{_change(variable, now)} too late for {words}",
+            "words": f"{_describe_change(variable, now)} too late for {words}",
         }
         for (name, variable), words in late.items()
     ]
 
 
-def _change(variable: str, now: Mapping[str, str]) -> str:
+def _describe_change(variable: str, now: Mapping[str, str]) -> str:
     return f"{variable}={now[variable]} was set" if variable in now else f"{variable} was removed"
 
 
-def _of_module(row: CacheRow, now: Mapping[str, str]) -> str:
+def _find_in_module(row: CacheRow, now: Mapping[str, str]) -> str:
     """Return the variable that would switch a cache off, and that its module has not seen."""
     assert row.flag is not None
     module, attribute, off, _words = row.flag
@@ -54,7 +56,7 @@ def _of_module(row: CacheRow, now: Mapping[str, str]) -> str:
     return next(wished, "") if is_on else ""
 
 
-def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> str:
+def _find_in_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return the first changed variable if the driver would do otherwise with the variables as they are now."""
     before, after = (
         (foreign.switched_off(row, environment), foreign.place_in(row, environment).path)

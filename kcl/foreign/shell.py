@@ -44,18 +44,18 @@ def made(off: list[str], on: list[str], directory: str | None) -> Change:
             raise ValueError(
                 f"{name!r} is no layer{meant(name, names)}: take one of {', '.join(names)}"
             )
-    off, on = _named(off), _named(on)
+    off, on = _expand(off), _expand(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
     wish: Change = {}
-    _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
+    _switch_layers(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in filter(ROWS.__contains__, off):
-        if not (switches := _switches(name)):
+        if not (switches := _find_switches(name)):
             raise ValueError(f"{ROWS[name].title}: no variable switches it off")
         wish.update([*switches.items()][:1])
     for name in on:
         if name in ROWS:
-            wish.update(dict.fromkeys(_switches(name)))
+            wish.update(dict.fromkeys(_find_switches(name)))
     if directory is not None:
         _move(wish, directory)
     return wish
@@ -70,7 +70,7 @@ def lines(wish: Change, shell: str) -> list[str]:
     ]
 
 
-def _own(wish: Change, off: set[str], on: set[str]) -> None:
+def _switch_layers(wish: Change, off: set[str], on: set[str]) -> None:
     """Switch layers of kcl; layers that are off already stay off."""
     if not off | on:
         return
@@ -85,7 +85,7 @@ def _own(wish: Change, off: set[str], on: set[str]) -> None:
         wish["KCL_NO_CACHE"] = None
 
 
-def _named(names: list[str]) -> list[str]:
+def _expand(names: list[str]) -> list[str]:
     """Replace `all` by the names that it stands for."""
     every = [
         *settings.LAYERS,
@@ -96,7 +96,7 @@ def _named(names: list[str]) -> list[str]:
     )
 
 
-def _switches(name: str) -> dict[str, str]:
+def _find_switches(name: str) -> dict[str, str]:
     """Return the variables that switch a cache and do not move it, each with a value that means off."""
     row = ROWS[name]
     moving = set(map(placed_by, row.places))

@@ -130,7 +130,9 @@ class Catalogue:
             if entry.program:
                 alike.setdefault(entry.program, []).append(entry)
         here = functools.cache(contents.is_platform_here)
-        told = variants.parameters(code for entry in shown for code in alike.get(entry.program, ()))
+        told = variants.find_parameters(
+            code for entry in shown for code in alike.get(entry.program, ())
+        )
         return [
             described._replace(parameters=described.parameters or told.get(entry.program, {}))
             for entry in shown

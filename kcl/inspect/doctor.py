@@ -285,7 +285,7 @@ def damaged() -> Iterator[Finding]:
                 f"{fault_of}; import {name} fails on it, or gives wrong values",
                 f"kcl purge {name}",
             )
-    if faulty := inventory.damaged_below():
+    if faulty := inventory.find_damaged_below():
         files = counted(len(faulty), "damaged file", "damaged files")
         words = f"{files} in PoCL's cache, such as {faulty[0].place}: {faulty[0].reason}; kcl replaces those of its entries"
         yield Finding(

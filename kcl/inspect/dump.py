@@ -22,7 +22,7 @@ from kcl import drivers
 from kcl.base import process, settings
 from kcl.cache.faults import warn_once
 from kcl.cache.stores import safe
-from kcl.inspect.inventory import options
+from kcl.inspect.inventory import read_options
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -104,13 +104,13 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
         texts = dict(state.texts.get(source_digest, {}))
     try:
         beside = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-        write(folder_of(directory or "", address, entry), files(address, entry, beside))
+        write(find_folder(directory or "", address, entry), collect_files(address, entry, beside))
     # A dump is a help for the user: no fault of it may stop a launch.
     except Exception as error:
         warn_once("dump", f"kcl goes on without KCL_DUMP={directory}: {error}")
 
 
-def folder_of(directory: str, address: str, entry: Entry) -> str:
+def find_folder(directory: str, address: str, entry: Entry) -> str:
     """Return the folder of an entry."""
     return os.path.join(
         directory,
@@ -120,7 +120,7 @@ def folder_of(directory: str, address: str, entry: Entry) -> str:
     )
 
 
-def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
+def collect_files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` are those of the code that launches it."""
     contents = {
         **beside,
@@ -135,16 +135,16 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
         },
         indent=2,
     ).encode()
-    contents["options.txt"] = "".join(f"{option}\n" for option in options(entry)).encode(
+    contents["options.txt"] = "".join(f"{option}\n" for option in read_options(entry)).encode(
         "utf-8", "surrogateescape"
     )
     if "/" in address:
         contents["rebuild.py"] = REBUILD.encode()
-        contents |= _own_files(entry.parts.get("binary", b""))
+        contents |= _collect_own_files(entry.parts.get("binary", b""))
     return contents
 
 
-def _own_files(binary: bytes) -> dict[str, bytes]:
+def _collect_own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     # A damaged binary is dumped as it is, without the files in it.
     with suppress(ValueError):

@@ -84,7 +84,7 @@ class ListedEntry:
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
         self.kernel = str(metadata.get("kernel", ""))
-        self.kind = _kind(layer, metadata)
+        self.kind = _find_kind(layer, metadata)
         self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
         self.device, self.platform = (
             str(names.get("name", "")) if isinstance(names, dict) else ""
@@ -100,12 +100,12 @@ class ListedEntry:
     @property
     def file(self) -> str:
         """The path of its file, for a row that of the database."""
-        return _file(self._store, self.address) if self._store is not None else ""
+        return _find_file(self._store, self.address) if self._store is not None else ""
 
     @property
     def place(self) -> str:
         """The path, for a row with its address."""
-        return _where(self.file, self.address)
+        return _write_place(self.file, self.address)
 
     def read(self, with_texts: bool = False) -> Entry:
         """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError.
@@ -114,7 +114,7 @@ class ListedEntry:
         """
         address = self.address
         if with_texts and self.layer == settings.GENERATOR:
-            address = led_by(self.key)[-1]
+            address = find_leading(self.key)[-1]
         try:
             blob = self._store.get(address) if self._store is not None else None
         except sqlite3.Error as error:
@@ -133,7 +133,7 @@ class ListedEntry:
         """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
         try:
             if self.layer == settings.BINARY:
-                words = options(self) + [
+                words = read_options(self) + [
                     part.name.partition(" ")[2]
                     for part in self.key.parts
                     if part.name.startswith("header ")
@@ -148,22 +148,22 @@ class ListedEntry:
             return RecipeSummary()
 
 
-def options(entry: ListedEntry | Entry) -> list[str]:
+def read_options(entry: ListedEntry | Entry) -> list[str]:
     """Return the build options that are texts: an include directory with its content is none."""
     return [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
 
 
-def led_by(key: Key) -> list[str]:
+def find_leading(key: Key) -> list[str]:
     """Return the digests by which rows lead to a row with this key: its own, and that of its base row if it has one."""
-    return [part.digest for part in dict.fromkeys([key, base_key(key)])]
+    return [part.digest for part in dict.fromkeys([key, find_base_key(key)])]
 
 
-def base_key(key: Key) -> Key:
+def find_base_key(key: Key) -> Key:
     """Return the key of the base row that leads to a row with this key, without the dtypes; itself if none does."""
     return Key(key.parts[: key.parts.index(_SPECIAL)]) if _SPECIAL in key.parts else key
 
 
-def launched(entry: ListedEntry | Entry) -> tuple[str, str]:
+def identify_launch(entry: ListedEntry | Entry) -> tuple[str, str]:
     """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
     return entry.metadata.get("program", ""), repr(entry.metadata.get("kernels"))
 
@@ -197,8 +197,8 @@ def entries(
     # Without a list the faults are collected and dropped.
     faults = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for store in [*stores(layer, faults), *([] if own else layers.sites(layer))]:
-            yield from of_store(layer, store, faults, all_rows)
+        for store in [*find_stores(layer, faults), *([] if own else layers.sites(layer))]:
+            yield from read_store(layer, store, faults, all_rows)
 
 
 def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
@@ -213,7 +213,7 @@ def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) ->
         return None
 
 
-def damaged_below() -> list[Refusal]:
+def find_damaged_below() -> list[Refusal]:
     """Return the damaged files of a driver's own cache: PoCL's."""
     return [
         Refusal("pocl", *fault)
@@ -222,7 +222,7 @@ def damaged_below() -> list[Refusal]:
     ]
 
 
-def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
+def find_stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
     """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
     folder = row.folder()
@@ -237,7 +237,7 @@ def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
     return row.on_disk(folder, names)
 
 
-def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
+def find_named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
     The digest of a base row stands for the code that it leads to.
@@ -251,11 +251,11 @@ def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     ] or [
         entry
         for entry in listed
-        if entry.kind == CODE and any(digest.startswith(text) for digest in led_by(entry.key))
+        if entry.kind == CODE and any(digest.startswith(text) for digest in find_leading(entry.key))
     ]
 
 
-def _kind(layer: str, metadata: Mapping[str, Any]) -> str:
+def _find_kind(layer: str, metadata: Mapping[str, Any]) -> str:
     if layer != settings.GENERATOR:
         return FACTS if FACTS in metadata else layer
     if "proven" in metadata:
@@ -263,7 +263,7 @@ def _kind(layer: str, metadata: Mapping[str, Any]) -> str:
     return CODE if "function" in metadata else BASE
 
 
-def of_store(
+def read_store(
     layer: str, store: layers.Files, faults: list[Refusal], all_rows: bool = True
 ) -> Iterator[ListedEntry]:
     """Yield the entries of a store by their headers, as `entries` does; add unreadable ones to `faults`."""
@@ -271,7 +271,7 @@ def of_store(
     try:
         for address, start in store.heads(_HEAD):
             try:
-                head = _whole(store, address, start)
+                head = _read_whole(store, address, start)
                 # Another process may have removed the entry in between.
                 parsed = head and peek(head[1], head[0].size, marker)
                 if head and parsed:
@@ -279,14 +279,16 @@ def of_store(
                     if all_rows or entry.is_shown:
                         yield entry
             except (OSError, DamagedEntry) as error:
-                faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
+                faults.append(
+                    Refusal(layer, _write_place(_find_file(store, address), address), str(error))
+                )
     except _FAULTS as error:
         # A database without its table is one that another process makes at this moment.
         if "no such table" not in str(error):
             faults.append(Refusal(layer, store.location, str(error)))
 
 
-def _whole(store: layers.Files, address: str, head: Head | Exception) -> Head | None:
+def _read_whole(store: layers.Files, address: str, head: Head | Exception) -> Head | None:
     """Return the head of an entry with the whole header, which may be longer than what was read."""
     if isinstance(head, Exception):
         raise head
@@ -294,11 +296,11 @@ def _whole(store: layers.Files, address: str, head: Head | Exception) -> Head | 
     return store.head(address, end) if len(head[1]) == _HEAD < end else head
 
 
-def _file(store: layers.Files, address: str) -> str:
+def _find_file(store: layers.Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else store.location
 
 
-def _where(file: str, address: str) -> str:
+def _write_place(file: str, address: str) -> str:
     return file if file.endswith(address) else f"{file}: {address}"
 
 
@@ -312,7 +314,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
     # Of the binary layer all are.
     if layer != settings.BINARY:
-        return measured._replace(entries=sum(1 for _entry in of_store(layer, store, [], False)))
+        return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
     return measured
 
 

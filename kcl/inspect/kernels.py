@@ -20,7 +20,7 @@ from kcl.cache import layers
 from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, DIGITS, SELDOM, Record, merged
+from kcl.inspect.history.records import COUNTERS, DIGITS, SELDOM, Record, merge
 from kcl.inspect.inventory import ListedEntry
 
 _MACRO = re.compile(r"-D *(\S+)")
@@ -146,7 +146,7 @@ class Run(NamedTuple):
         }
 
 
-def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
+def find_last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
     """Return the last run of a driver, or of any driver, with so many of its last misses; None if none is known."""
     run = journal.last_run(driver)
     if not run:
@@ -159,36 +159,36 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
         tuple(sorted({record["pid"] for record in run})),
         min(record["began"] for record in run),
         run[0]["ended"],
-        _counted(run),
-        of_records(run, missed),
+        _count_layers(run),
+        group_records(run, missed),
         list(dict.fromkeys([*(remark for record in run for remark in record["remarks"]), *late])),
-        misses.told(missed[-limit:], history),
+        misses.explain_looks(missed[-limit:], history),
         max(0, len(missed) - limit),
     )
 
 
-def _counted(run: Iterable[Record]) -> list[dict[str, Any]]:
+def _count_layers(run: Iterable[Record]) -> list[dict[str, Any]]:
     """Add up the counters of each layer over the processes of a run."""
-    sums = merged(
+    sums = merge(
         {layer: row} for record in run for (layer, _), row in journal.tallies(record).items()
     )
     return [
         {
             "layer": layer,
             **sums.get(layer, dict.fromkeys(COUNTERS, 0)),
-            "files": ", ".join(store.location for store in inventory.stores(layer, [])),
+            "files": ", ".join(store.location for store in inventory.find_stores(layer, [])),
         }
         for layer in settings.LAYERS
     ]
 
 
-def of_records(run: Iterable[Record], missed: Iterable[MissNote]) -> list[KernelRow]:
+def group_records(run: Iterable[Record], missed: Iterable[MissNote]) -> list[KernelRow]:
     """Return the look-ups of the processes of a run, kernel by kernel."""
     entries = {entry.digest[:DIGITS]: entry for entry in inventory.entries()}
-    return rows(of_run(run, missed, entries), entries)
+    return group_looks(find_looks(run, missed, entries), entries)
 
 
-def of_run(
+def find_looks(
     run: Iterable[Record], missed: Iterable[MissNote], entries: Entries
 ) -> list[LookSummary]:
     """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
@@ -203,12 +203,12 @@ def of_run(
             note.time,
             note.event.seconds,
             0.0,
-            _texts(note.parameters),
+            _write_parameters(note.parameters),
         )
         for note in missed
     ]
     codes = {
-        text_of(entry): entry
+        identify_text(entry): entry
         for entry in entries.values()
         if entry.layer == settings.GENERATOR and entry.program
     }
@@ -226,11 +226,11 @@ def of_run(
             # The names of a hit come from its entry, so a hit of a removed entry cannot be told.
             if stored is not None:
                 is_code = stored.layer == settings.GENERATOR
-                code = stored if is_code else codes.get(text_of(stored), stored)
+                code = stored if is_code else codes.get(identify_text(stored), stored)
                 kernel, names = record["asked"].get(
                     digest, (code.kernel, [*code.recipe.parameters])
                 )
-                texts = _texts(_parameters_of_hit(code, kernel, names))
+                texts = _write_parameters(_find_parameters(code, kernel, names))
                 looks.append(
                     LookSummary._make(
                         [stored.layer, kernel, "hit", "", stored.digest, *used, texts]
@@ -239,7 +239,7 @@ def of_run(
     return looks
 
 
-def _parameters_of_hit(
+def _find_parameters(
     code: ListedEntry, kernel: str, names: Sequence[str]
 ) -> Mapping[str, str] | None:
     """Return the parameters of a hit; None if another recipe stored the code, so that their values are not known."""
@@ -247,24 +247,18 @@ def _parameters_of_hit(
     if not all(map(str.isidentifier, names)):
         return dict.fromkeys(names, "")
     stored = code.recipe.parameters
-    return (
-        {}
-        if not names
-        else stored
-        if kernel == code.kernel and stored and stored.keys() <= set(names)
-        else None
-    )
+    if not names:
+        return {}
+    return stored if kernel == code.kernel and stored and stored.keys() <= {*names} else None
 
 
-def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
-    return (
-        None
-        if parameters is None
-        else tuple((name, of_value(text)) for name, text in parameters.items())
-    )
+def _write_parameters(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    if parameters is None:
+        return None
+    return tuple((name, of_value(text)) for name, text in parameters.items())
 
 
-def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
+def group_looks(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
     """Group look-ups by kernel, parameters and OpenCL C."""
     grouped: list[KernelRow] = []
     # In the order of the layers: code comes first, and its program joins the row of the code.
@@ -285,9 +279,13 @@ def _merge(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
     sums_of: dict[tuple[Any, ...], LookSummary] = {}
     for look in looks:
         same = *look[:5], look.parameters
-        before = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
-        sums = before.times + look.times, max(before.time, look.time), before.seconds + look.seconds
-        sums_of[same] = LookSummary(*look[:5], *sums, before.saved + look.saved, look.parameters)
+        sums = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
+        sums_of[same] = look._replace(
+            times=sums.times + look.times,
+            time=max(sums.time, look.time),
+            seconds=sums.seconds + look.seconds,
+            saved=sums.saved + look.saved,
+        )
     return sums_of.values()
 
 
@@ -298,46 +296,50 @@ def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> b
     return (
         row.kernel == look.kernel
         and (parameters == look.parameters or None in (parameters, look.parameters))
-        and (stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored))
+        and (
+            stored is None
+            or not row.stored
+            or identify_text(row.stored[0]) == identify_text(stored)
+        )
     )
 
 
-def text_of(entry: ListedEntry) -> tuple[str, ...]:
+def identify_text(entry: ListedEntry) -> tuple[str, ...]:
     """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
-    return entry.program, *sorted(_MACRO.findall(" ".join(inventory.options(entry))))
+    return entry.program, *sorted(_MACRO.findall(" ".join(inventory.read_options(entry))))
 
 
-def lines(kernels: Sequence[KernelRow]) -> list[str]:
+def write_table(kernels: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    names = shown_layers(kernels)
+    names = choose_layers(kernels)
     head = tables.Column("kernel", give="words", least=20)
     return tables.lines(
         [head, *map(tables.Column, (*names, "seconds", "saved"))],
         [
             (
                 label,
-                *(outcome(row.of(layer)) for layer in names),
+                *(write_outcome(row.of(layer)) for layer in names),
                 *(f"{seconds:.3f}" for seconds in row.spent),
             )
-            for row, label in zip(kernels, labels(kernels), strict=True)
+            for row, label in zip(kernels, name_rows(kernels), strict=True)
         ],
         WIDTH,
     )
 
 
-def labels(kernels: Sequence[KernelRow]) -> list[str]:
+def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
     Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
-    told = variants.parameters(entry for row in kernels for entry in row.stored)
-    typed = _typed(kernels, [row.parameters for row in kernels])
+    told = variants.find_parameters(entry for row in kernels for entry in row.stored)
+    typed = _name_by_dtypes(kernels, [row.parameters for row in kernels])
     rows = Counter(typed)
     shown = [
         row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
         for row, name in zip(kernels, typed, strict=True)
     ]
-    typed = _typed(kernels, shown)
+    typed = _name_by_dtypes(kernels, shown)
     rows, keys = Counter(typed), [row.looks[0].key[:12] for row in kernels]
     return [
         f"{name}, key {key}" if key and rows[name] > 1 else name
@@ -345,7 +347,9 @@ def labels(kernels: Sequence[KernelRow]) -> list[str]:
     ]
 
 
-def _typed(kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]) -> list[str]:
+def _name_by_dtypes(
+    kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
+) -> list[str]:
     """Name rows by kernel and parameters, and by those dtypes that rows of the same name do not share."""
     plain = [
         of_kernel(row.kernel, own) + (f" +{row.others}" if row.others else "")
@@ -364,7 +368,7 @@ def _typed(kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
     return typed
 
 
-def shown_layers(rows: Sequence[KernelRow]) -> list[str]:
+def choose_layers(rows: Sequence[KernelRow]) -> list[str]:
     """Return the layers to show beside rows: those that are always shown, and those that one of the kernels asked."""
     return [
         layer
@@ -373,12 +377,10 @@ def shown_layers(rows: Sequence[KernelRow]) -> list[str]:
     ]
 
 
-def outcome(looks: Iterable[LookSummary]) -> str:
+def write_outcome(looks: Iterable[LookSummary]) -> str:
     """Write how look-ups ended: "hit", "miss, hit x2"; "-" for no look-up."""
     counted = Counter[str]()
     for look in looks:
         counted[look.outcome] += look.times
-    return (
-        ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items())
-        or "-"
-    )
+    words = [name if count == 1 else f"{name} x{count}" for name, count in counted.items()]
+    return ", ".join(words) or "-"

@@ -124,10 +124,10 @@ def purge(
     Thread-safe.
     """
     age = parsers.age(older) if isinstance(older, str) else older
-    is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_names(layers, everything, kernel))
+    is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_resolve_names(layers, everything, kernel))
     # The helper ends before anything is listed: what it writes later would reappear.
     is_quiet = dry_run or not is_own or drivers.quiet(places.own())
-    plan = planned(layers, everything, age, kernel)
+    plan = make_plan(layers, everything, age, kernel)
     if not is_quiet:
         plan.refusals.append(
             Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear")
@@ -142,19 +142,19 @@ def purge(
     return plan
 
 
-def planned(
+def make_plan(
     names: tuple[str, ...], everything: bool, older: float | None, kernel: str | None
 ) -> Removal:
     """Return what a request would remove, and remove none; parameters and errors as for `purge`."""
-    wanted = _names(names, everything, kernel)
+    wanted = _resolve_names(names, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in wanted if name in settings.LAYERS]
     plan = Removal([], [])
     if own and (kernel is not None or before is not None):
-        plan.items.extend(_entries(own, kernel, before, plan.refusals))
+        plan.items.extend(_choose_entries(own, kernel, before, plan.refusals))
         wanted = [name for name in wanted if name not in own]
     for name in wanted:
-        plan.items.extend(items(name, plan.refusals, before))
+        plan.items.extend(find_items(name, plan.refusals, before))
     return plan
 
 
@@ -171,34 +171,32 @@ def remove(plan: Removal, reason: str) -> None:
     note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
-def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
+def find_items(
+    name: str, refusals: list[Refusal], before: float | None = None
+) -> Iterator[RemovalItem]:
     """Yield the removable items of a cache, with `before` only the older ones; add refused places to `refusals`.
 
     The age of a directory is that of its newest file.
     """
     own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
-    shared, pattern = own.get(name, ("", ".*"))
+    shared, pattern = own.get(name, ("", ""))
     folder = option.folder(shared) if shared else foreign.place(name).path
-    fault, names = _LINK if os.path.islink(folder) else "", []
+    fault, paths = _LINK if os.path.islink(folder) else "", list[str]()
     try:
-        names = (
-            sorted(os.listdir(folder))
-            if shared
-            else list(map(os.path.basename, contents.files(name)))
-        )
+        if shared:
+            names = filter(re.compile(pattern).fullmatch, sorted(os.listdir(folder)))
+            paths = [os.path.join(folder, own_name) for own_name in names]
+        else:
+            paths = [*contents.files(name)]
     except OSError as error:
         fault = error.strerror or str(error)
-    if names and not shared and contents.is_too_wide(folder):
+    if paths and not shared and contents.is_too_wide(folder):
         fault = f"it does not look like {ROWS[name].title}"
     if fault:
         if os.path.lexists(folder):
             refusals.append(Refusal(name, folder, fault))
         return
-    for path in [
-        os.path.join(folder, name_below)
-        for name_below in names
-        if re.fullmatch(pattern, name_below)
-    ]:
+    for path in paths:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
@@ -207,7 +205,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
             yield RemovalItem(name, path, measured.entries, measured.bytes)
 
 
-def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[RemovalItem]:
+def collect_items(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[RemovalItem]:
     """Return the items to remove for entries: files for entries that are files, rows for the others.
 
     With them go the rows that lead to no other code, and those that have led nowhere for an hour.
@@ -217,7 +215,7 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     living, dead = set[str](), set[str]()
     for entry in listed if gone else ():
         if entry.kind == inventory.CODE:
-            (dead if id(entry) in going else living).update(inventory.led_by(entry.key))
+            (dead if id(entry) in going else living).update(inventory.find_leading(entry.key))
     rows = [
         entry
         for entry in listed
@@ -241,12 +239,12 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     ]
 
 
-def last_use(entry: ListedEntry, uses: Mapping[str, journal.Use]) -> float:
+def find_last_use(entry: ListedEntry, uses: Mapping[str, journal.Use]) -> float:
     """Return when an entry was made or was a hit for the last time."""
     return max(entry.modified, journal.use(uses, entry.digest)[1])
 
 
-def removed() -> list[tuple[str, str, float]]:
+def read_removed() -> list[tuple[str, str, float]]:
     """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
     with suppress(OSError, ValueError, CacheFault):
         trust.check(places.own())
@@ -255,7 +253,7 @@ def removed() -> list[tuple[str, str, float]]:
     return []
 
 
-def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
+def _resolve_names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
     choices = (OWN, *settings.LAYERS, *ROWS)
     for name in names:
         if name not in choices:
@@ -277,7 +275,7 @@ def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list
     )
 
 
-def _entries(
+def _choose_entries(
     names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
 ) -> list[RemovalItem]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
@@ -290,10 +288,10 @@ def _entries(
         entry
         for entry in listed
         if entry.kind != inventory.BASE
-        and (before is None or last_use(entry, uses) < before)
+        and (before is None or find_last_use(entry, uses) < before)
         and (kernel is None or fnmatch.fnmatchcase(entry.kernel, kernel))
     ]
-    return of_entries(gone, listed)
+    return collect_items(gone, listed)
 
 
 def remove_path(path: str) -> None:
@@ -327,7 +325,7 @@ def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)
-        notes = [*removed(), *((digest, reason, now) for digest in digests)]
+        notes = [*read_removed(), *((digest, reason, now) for digest in digests)]
         with suppress(OSError, CacheFault):
             trust.make_trusted(places.own())
             publish(

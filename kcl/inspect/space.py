@@ -34,20 +34,20 @@ _PINS = address("0" * 64, label="pins")
 _DIGITS = 12
 
 
-def used(site: str = "") -> int:
+def measure(site: str = "") -> int:
     """Return the bytes that the entries of all layers take on disk, here or in a `site`; reads no entry."""
     return sum(
         inventory.measure_files(store).bytes
         for layer in settings.LAYERS
-        for store in _stores(layer, site, [])
+        for store in _find_stores(layer, site, [])
     )
 
 
-def _stores(layer: str, site: str, faults: list[Refusal]) -> list[layers.Files]:
-    return [layers.site(layer, site)] if site else inventory.stores(layer, faults)
+def _find_stores(layer: str, site: str, faults: list[Refusal]) -> list[layers.Files]:
+    return [layers.site(layer, site)] if site else inventory.find_stores(layer, faults)
 
 
-def chosen(bound: int, site: str = "") -> tuple[purge.Removal, int]:
+def choose(bound: int, site: str = "") -> tuple[purge.Removal, int]:
     """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
 
     They are those of the own stores, or of a `site` directory.
@@ -59,25 +59,26 @@ def chosen(bound: int, site: str = "") -> tuple[purge.Removal, int]:
     listed = [
         entry
         for layer in settings.LAYERS
-        for store in _stores(layer, site, refusals)
-        for entry in inventory.of_store(layer, store, refusals)
+        for store in _find_stores(layer, site, refusals)
+        for entry in inventory.read_store(layer, store, refusals)
     ]
-    size = used(site)
+    size = measure(site)
     gone: list[ListedEntry] = []
     if 0 < bound < size:
-        uses, pinned = journal.uses(), pins()
+        uses, pinned = journal.uses(), read_pins()
         for kernel in sorted(
-            _kernels(listed), key=lambda parts: max(purge.last_use(part, uses) for part in parts)
+            _group_kernels(listed),
+            key=lambda parts: max(purge.find_last_use(part, uses) for part in parts),
         ):
             if size > bound * _ROOM and not any(
                 holds(pinned, part.kernel, part.digest) for part in kernel
             ):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
-    return purge.Removal(purge.of_entries(gone, listed), refusals), len(gone)
+    return purge.Removal(purge.collect_items(gone, listed), refusals), len(gone)
 
 
-def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
+def _group_kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
     for entry in listed:
@@ -91,9 +92,9 @@ def keep_bound() -> None:
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
         # One bound, on the bytes: bounds on number and age would say the same.
         bound = settings.read().max_size
-        if not 0 < bound < used():
+        if not 0 < bound < measure():
             return
-        gone, entries = chosen(bound)
+        gone, entries = choose(bound)
         purge.remove(gone, "the bound on space (KCL_MAX_SIZE)")
         if entries:
             events.logger().info(
@@ -104,18 +105,18 @@ def keep_bound() -> None:
             )
 
 
-def pins() -> list[str]:
+def read_pins() -> list[str]:
     """Return the pins in their order; none where the file cannot be read."""
     with suppress(OSError, CacheFault, ValueError, TypeError):
         return [
-            name for name in json.loads(_pin_store().get(_PINS) or b"[]") if isinstance(name, str)
+            name for name in json.loads(_open_pins().get(_PINS) or b"[]") if isinstance(name, str)
         ]
     return []
 
 
-def pin(names: Iterable[str]) -> None:
+def save_pins(names: Iterable[str]) -> None:
     """Save these pins as the only ones; raises `OSError` or `CacheFault`."""
-    _pin_store().put(_PINS, json.dumps(sorted(set(names))).encode())
+    _open_pins().put(_PINS, json.dumps(sorted(set(names))).encode())
 
 
 def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
@@ -126,5 +127,5 @@ def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
     )
 
 
-def _pin_store() -> Directory:
+def _open_pins() -> Directory:
     return Directory(places.own(places.PINS))

@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.inspect import kernels, late, remarks
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, OUTCOMES, left_out
+from kcl.inspect.history.records import COUNTERS, OUTCOMES, find_left_out
 
 NOTHING = "kcl: no kernel was asked for"
 
@@ -41,18 +41,20 @@ def report() -> Report:
     generator 0 1 ...
     binary 0 1 ...
     """
-    counters = _shown(_layers())
-    notes = [f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}" for row in counters]
+    counters = _choose_layers(_count_layers())
+    notes = [
+        f"{row['layer']}: {_write_place(row['files'], len(row['layer']) + 2)}" for row in counters
+    ]
     notes += [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*lines(counters), *prose([*notes, *_remarks()])]))
+    return Report("\n".join([*write_table(counters), *fold_prose([*notes, *_collect_remarks()])]))
 
 
-def prose(texts: Iterable[str]) -> list[str]:
+def fold_prose(texts: Iterable[str]) -> list[str]:
     """Write texts as lines of 80 columns."""
     return [line for text in texts for line in folded(text, WIDTH)]
 
 
-def _layers() -> list[dict[str, Any]]:
+def _count_layers() -> list[dict[str, Any]]:
     """Return the counters of each layer, and the place of its files."""
     opened, stats = layers.opened(), events.total()
     return [
@@ -65,10 +67,10 @@ def _layers() -> list[dict[str, Any]]:
     ]
 
 
-def lines(counters: Sequence[Mapping[str, Any]]) -> list[str]:
+def write_table(counters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
-    counters = _shown(counters)
-    hidden = left_out(counters)
+    counters = _choose_layers(counters)
+    hidden = find_left_out(counters)
     head = [tables.Column(title) for title in ("layer", *COUNTERS) if title != hidden]
     outcomes = [name for name in OUTCOMES if name != hidden]
     cells = [
@@ -81,7 +83,7 @@ def lines(counters: Sequence[Mapping[str, Any]]) -> list[str]:
     return tables.lines(head, cells)
 
 
-def _shown(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _choose_layers(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the layers that a report shows: those that are always shown, and those that something asked."""
     return [
         row
@@ -90,7 +92,7 @@ def _shown(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _place(state: str, column: int) -> str:
+def _write_place(state: str, column: int) -> str:
     """Write the place of files, from a column on; cut a long path in its middle."""
     home = os.path.join(settings.home(), "")
     path, space, rest = state.partition(" (")
@@ -101,11 +103,11 @@ def _place(state: str, column: int) -> str:
 def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
-        return "\n".join(prose([NOTHING, *_remarks()]))
+        return "\n".join(fold_prose([NOTHING, *_collect_remarks()]))
     if not by_kernel:
         return report()
     run, missed = journal.of_this_run()
-    return "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))])
+    return "\n".join([report(), "", *kernels.write_table(kernels.group_records([run], missed))])
 
 
 def add_to(path: str) -> None:
@@ -116,9 +118,9 @@ def add_to(path: str) -> None:
         (run["pid"],),
         run["began"],
         run["ended"],
-        _layers(),
-        kernels.of_records([run], missed),
-        _remarks(),
+        _count_layers(),
+        kernels.group_records([run], missed),
+        _collect_remarks(),
     )
     with open(
         path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
@@ -129,12 +131,12 @@ def add_to(path: str) -> None:
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    told = misses.told(journal.of_this_run()[1], journal.last_misses())
-    return "\n".join(misses.lines(told)) or "nothing missed"
+    told = misses.explain_looks(journal.of_this_run()[1], journal.last_misses())
+    return "\n".join(misses.write_lines(told)) or "nothing missed"
 
 
-def _remarks() -> list[str]:
-    waiting = misses.pending()
+def _collect_remarks() -> list[str]:
+    waiting = misses.find_pending()
     return [
         *remarks(),
         *(switch["words"] for switch in late()),

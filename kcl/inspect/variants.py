@@ -15,7 +15,7 @@ from kcl.inspect.inventory import ListedEntry
 _SHORT = 24  # characters of an argument that tells variants apart
 
 
-def parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
+def find_parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
     """Return what tells apart code of one name without parameters, as a name without a text, by its program."""
     alike: dict[str, dict[str, ListedEntry]] = {}
     for code in codes:
@@ -26,7 +26,7 @@ def parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
         # One program needs nothing to tell it apart, so no entry is read for it.
         if len(programs) == 1:
             continue
-        arguments_of = {program: _arguments(code) for program, code in programs.items()}
+        arguments_of = {program: _read_arguments(code) for program, code in programs.items()}
         shared = set.intersection(*map(set, arguments_of.values()))
         for program, arguments in arguments_of.items():
             own = [f"{item[0]} {value(item[2])}" for item in arguments if item not in shared]
@@ -34,7 +34,7 @@ def parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
     return told
 
 
-def _arguments(code: ListedEntry) -> list[tuple[str, str, str]]:
+def _read_arguments(code: ListedEntry) -> list[tuple[str, str, str]]:
     """Return the short arguments in the calls of code: function, name, text."""
     entry = inventory.read(code, [], with_texts=True)
     listing = listings.read(entry.parts.get(listings.PART) if entry else None)

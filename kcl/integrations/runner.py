@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl import integrations
 from kcl.base import process, settings
@@ -25,14 +25,8 @@ _FLAGS = {
 }
 
 
-class Target(NamedTuple):
-    """The program to be run: a script, a module or a text, as `kind` says, and its arguments."""
-
-    kind: str
-    name: str
-    arguments: tuple[str, ...]
-
-
+# The program to be run: a script, a module or a text, as the first word says, its name or text, and its arguments.
+Program = tuple[str, str, tuple[str, ...]]
 # The words of each option of a command line, by its name.
 Options = dict[str, list[str]]
 
@@ -55,7 +49,7 @@ class FreshCaches:
 _fresh = process.shared(FreshCaches)
 
 
-def parsed(arguments: list[str]) -> tuple[Target, Options] | None:
+def parse(arguments: list[str]) -> tuple[Program, Options] | None:
     """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
     rest, options = list(arguments), Options()
     while rest:
@@ -64,7 +58,7 @@ def parsed(arguments: list[str]) -> tuple[Target, Options] | None:
         if word in _KINDS or word == "-" or not word.startswith("-"):
             rest = rest if word in _KINDS else [word, *rest]
             kind = _KINDS.get(word, "script")
-            return (Target(kind, rest[0], tuple(rest[1:])), options) if rest else None
+            return ((kind, rest[0], tuple(rest[1:])), options) if rest else None
         if word in _FLAGS:
             name, value = _FLAGS[word]
         elif name in ("--off", "--strict", "--trace") and (equals or rest):
@@ -79,7 +73,7 @@ def parsed(arguments: list[str]) -> tuple[Target, Options] | None:
 
 def main(arguments: list[str]) -> bool:
     """Run the program that a command line names, to its own end; False if the command line needs an answer."""
-    request = parsed(arguments)
+    request = parse(arguments)
     if request is None:
         return False
     program, options = request
@@ -103,7 +97,7 @@ def main(arguments: list[str]) -> bool:
 
         # A program that asks for no kernel gets a report too.
         events.listen()
-    as_main(program)
+    as_main(*program)
     return True
 
 
@@ -151,7 +145,7 @@ def _set_variables(
         foreign.begin()
 
 
-def as_main(program: Target) -> None:
+def as_main(kind: str, name: str, arguments: tuple[str, ...]) -> None:
     """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
     main = ModuleType("__main__")
     vars(main)["__builtins__"] = sys.modules["builtins"]
@@ -160,7 +154,9 @@ def as_main(program: Target) -> None:
         vars(main)["__annotations__"] = {}
     sys.modules["__main__"] = main
     try:
-        {"script": _script, "module": _module, "text": _text}[program.kind](program, main)
+        runners: dict[str, Callable[..., None]]
+        runners = {"script": _script, "module": _module, "text": _text}
+        runners[kind](name, arguments, main)
     except SystemExit:
         raise
     except BaseException as error:
@@ -179,12 +175,12 @@ def _show(error: BaseException) -> None:
     sys.excepthook = lambda *_error: None
 
 
-def _script(program: Target, main: ModuleType) -> None:
-    if program.name == "-":
+def _script(name: str, arguments: tuple[str, ...], main: ModuleType) -> None:
+    if name == "-":
         vars(main).update(__file__="<stdin>", __cached__=None)
-        return _text(program._replace(name=sys.stdin.read()), main, "<stdin>", "-")
-    sys.argv = [program.name, *program.arguments]
-    path = os.path.join(os.getcwd(), program.name)
+        return _text(sys.stdin.read(), arguments, main, "<stdin>", "-")
+    sys.argv = [name, *arguments]
+    path = os.path.join(os.getcwd(), name)
     # A folder or an archive is run by its module `__main__`.
     if _is_importable(path):
         import runpy
@@ -234,32 +230,33 @@ def _code(path: str) -> Any:
     return code
 
 
-def _module(program: Target, _main: ModuleType) -> None:
+def _module(name: str, arguments: tuple[str, ...], _main: ModuleType) -> None:
     import runpy
 
     # As under `python -m`, the first word is "-m" until the module is found.
-    sys.argv = ["-m", *program.arguments]
+    sys.argv = ["-m", *arguments]
     _set_first_path(os.getcwd())
-    runpy._run_module_as_main(program.name)  # type: ignore[attr-defined]
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
-def _text(program: Target, main: ModuleType, file: str = "<string>", flag: str = "-c") -> None:
+def _text(
+    text: str,
+    arguments: tuple[str, ...],
+    main: ModuleType,
+    file: str = "<string>",
+    flag: str = "-c",
+) -> None:
     from importlib.machinery import BuiltinImporter
 
-    sys.argv = [flag, *program.arguments]
+    sys.argv = [flag, *arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
     # Python 3.13 and later show the lines of the text in a traceback.
     if flag == "-c" and sys.version_info >= (3, 13):
         import linecache
 
-        linecache.cache[file] = (
-            len(program.name),
-            None,
-            program.name.splitlines(keepends=True),
-            file,
-        )
-    exec(compile(program.name, file, "exec", dont_inherit=True), vars(main))
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec", dont_inherit=True), vars(main))
 
 
 def _set_first_path(path: str) -> None:

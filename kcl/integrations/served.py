@@ -51,7 +51,7 @@ def source_of(program: Any) -> Any:
     return source.decode("utf-8") if isinstance(source, bytes) else source
 
 
-def _text(program: Any, options: Any) -> ProgramText | None:
+def _read_text(program: Any, options: Any) -> ProgramText | None:
     """Return the text of a program and its options, None if pyopencl has to judge their form."""
     try:
         source = source_of(program)
@@ -67,22 +67,22 @@ def _text(program: Any, options: Any) -> ProgramText | None:
         or passed(words) != [*words]
     ):
         return None
-    return ProgramText(_kernel_name(source, words) or "program", source, words, ())
+    return ProgramText(_find_kernel(source, words) or "program", source, words, ())
 
 
-def _kernel_name(source: str, options: tuple[str, ...]) -> str:
+def _find_kernel(source: str, options: tuple[str, ...]) -> str:
     """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands.
 
     The number of further kernels comes from the entry: the preprocessor may leave kernels of the text out.
     """
-    name = _behind_a_macro(source) or first_kernel(source)
+    name = _find_behind_a_macro(source) or first_kernel(source)
     after = source.find(f"define {name} ")
     words = [word.partition("=")[2] for word in options if word.startswith(f"-D{name}=")]
     words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
     return next((word for word in words if word.isidentifier()), name)
 
 
-def _behind_a_macro(source: str) -> str:
+def _find_behind_a_macro(source: str) -> str:
     """Return the name of the first kernel whose word is a macro, as pyopencl's scans have it; empty where none is."""
     for macro in re.findall(_DEFINED, source):
         if match := re.search(_BEHIND.format(macro), source, re.MULTILINE):
@@ -90,7 +90,7 @@ def _behind_a_macro(source: str) -> str:
     return ""
 
 
-def _where(text: ProgramText) -> dict[str, str]:
+def _describe_place(text: ProgramText) -> dict[str, str]:
     """Return the line of the program that builds a text, and the options for the compiler, as names without a value."""
     words = f" {' '.join(text.options)}".replace(" -D ", " -D").split(" -")[1:]
     options = [f"-{word[:60]}" for word in words if not word.startswith("I")]
@@ -102,14 +102,14 @@ def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
 
     Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
     """
-    text = _text(program, words) if _is_new(program, devices) else None
+    text = _read_text(program, words) if _is_new(program, devices) else None
     if text is None:
         return None
     started = time.perf_counter()
     try:
-        build = _stage(program._context)
+        build = _find_stage(program._context)
         options, _path = program._process_build_options(program._context, text.options)
-        where = _where(text)
+        where = _describe_place(text)
         with Lead(text.kernel, where, str) as lead:
             built: BuiltProgram = obtain(
                 build, BuildRequest(text, program, next(iter(where))), lead
@@ -134,7 +134,7 @@ def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
     return built
 
 
-def _stage(context: cl.Context) -> Build:
+def _find_stage(context: cl.Context) -> Build:
     """Return the second stage for a context of the user; the stage does not hold the user's object."""
     stage: Build | None = getattr(context, _BUILD, None)
     if stage is None or not is_current(stage):

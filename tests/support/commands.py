@@ -29,7 +29,7 @@ def kcl(project, *words, text="", **variables):
 
 def program(kernel: str) -> inventory.ListedEntry:
     """Return the program of a kernel."""
-    entries = inventory.named(kernel, [*inventory.entries()])
+    entries = inventory.find_named(kernel, [*inventory.entries()])
     (binary,) = [entry for entry in entries if entry.layer == "binary"]
     return binary
 

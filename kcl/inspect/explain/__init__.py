@@ -76,18 +76,18 @@ def explain(
     last, and not for other build options: a program is often built with several sets of them.
     """
     candidates = list(candidates)
-    near = nearest(key, texts, [entry for entry in candidates if entry.written < begun])
+    near = find_nearest(key, texts, [entry for entry in candidates if entry.written < begun])
     if near is None:
-        near = nearest(key, texts, candidates)
+        near = find_nearest(key, texts, candidates)
         # Within one run other build options are a choice of the program, and no change.
-        if near is not None and "options" in _names(
-            [*near.key.diff(key), *listings.beside(near.texts().listing, texts.listing)]
+        if near is not None and "options" in _collect_names(
+            [*near.key.diff(key), *listings.compare_facts(near.texts().listing, texts.listing)]
         ):
             near = None
-    return FIRST_TIME if near is None else (near, changes(near, key, texts))
+    return FIRST_TIME if near is None else (near, find_changes(near, key, texts))
 
 
-def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidate | None:
+def find_nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the entry of the same kind of key that differs least, the youngest among equals.
 
     Variants count first, then the parts that differ. If the missed key has a listing, the nearest entries with
@@ -100,9 +100,9 @@ def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidat
         # Two keys with the same parts are not equal: at least the order of the parts differs.
         variants, distance = 0, max(1, len(names))
         if other is not None and texts.listing is not None:
-            names |= _names(listings.beside(other, texts.listing))
+            names |= _collect_names(listings.compare_facts(other, texts.listing))
             variants += listings.is_elsewhere(other, texts.listing)
-            distance += listings.distance(other, texts.listing)
+            distance += listings.measure_distance(other, texts.listing)
         variants += sum(name.startswith(_VARIANT) for name in names)
         return variants, distance, -entry.written
 
@@ -110,7 +110,7 @@ def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidat
         (
             entry
             for entry in candidates
-            if entry.key.digest != key.digest and _kind(entry.key) == _kind(key)
+            if entry.key.digest != key.digest and _find_kind(entry.key) == _find_kind(key)
         ),
         key=far,
     )
@@ -123,7 +123,7 @@ def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidat
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
 
-def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
+def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     """Say how the key of an earlier entry and a later key differ, the recipe's own code first.
 
     If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
@@ -134,39 +134,39 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         return [Change(part.name, sentence(part)) for part in formats]
     before = earlier.texts()
     diffs = {
-        name: tuple(listings.of_code(old, text))
+        name: tuple(listings.diff_code(old, text))
         for name, text in texts.sources.items()
         if (old := before.sources.get(name, text)) != text
     }
-    calls, facts = [], listings.beside(before.listing, texts.listing)
+    calls, facts = [], listings.compare_facts(before.listing, texts.listing)
     if before.listing is not None and texts.listing is not None:
-        calls = listings.differences(before.listing, texts.listing)
+        calls = listings.find_differences(before.listing, texts.listing)
     differences = [
         part for part in earlier.key.diff(key) if not (calls or facts) or part.name not in _CONTENT
     ]
-    differences += [fact for fact in facts if fact.name not in _names(differences)]
-    differences = _without_echoes(differences, diffs)
+    differences += [fact for fact in facts if fact.name not in _collect_names(differences)]
+    differences = _drop_echoes(differences, diffs)
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
         origins={**before.origins, **texts.origins},
-        binary=_kind(key) == "program",
-        line=lambda name: _line(name, before, texts),
+        binary=_find_kind(key) == "program",
+        line=lambda name: _find_line(name, before, texts),
     )
     # The recipe's own code comes first: False sorts before True.
     differences.sort(key=lambda part: part.name != about.recipe)
     code = [
         Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diff)
         for name, diff in diffs.items()
-        if calls and name not in _names(differences)
+        if calls and name not in _collect_names(differences)
     ]
     parts = [
-        Change(part.name, sentence(part, about), diffs.get(part.name) or _files(part))
+        Change(part.name, sentence(part, about), diffs.get(part.name) or _list_files(part))
         for part in differences
     ]
     return [*calls, *code, *(part for part in parts if part.sentence)]
 
 
-def _files(difference: Difference) -> tuple[str, ...]:
+def _list_files(difference: Difference) -> tuple[str, ...]:
     """Name the files that differ between two texts of a distribution; none if this machine never read one of them."""
     tables = [files.contents((side or "").rpartition(" ")[2]) for side in difference[1:]]
     ours, theirs = tables if difference.name.startswith("distribution ") else ({}, {})
@@ -175,11 +175,11 @@ def _files(difference: Difference) -> tuple[str, ...]:
     return (*changed[:_NAMED], *more) if ours and theirs else ()
 
 
-def _names(differences: Iterable[Difference]) -> set[str]:
+def _collect_names(differences: Iterable[Difference]) -> set[str]:
     return {part.name for part in differences}
 
 
-def texts_in(parts: Mapping[str, bytes]) -> Texts:
+def read_texts(parts: Mapping[str, bytes]) -> Texts:
     """Return the texts beside the digests of an entry, or of a miss that stored none; leave out unreadable ones."""
     listing = listings.read(parts.get(listings.PART))
     if "reached.json" in parts:
@@ -197,7 +197,7 @@ def texts_in(parts: Mapping[str, bytes]) -> Texts:
     )
 
 
-def _kind(key: Key) -> str:
+def _find_kind(key: Key) -> str:
     """Tell keys of programs, of results and of recipes apart."""
     names = {part.name for part in key.parts}
     return (
@@ -205,7 +205,7 @@ def _kind(key: Key) -> str:
     )
 
 
-def _line(name: str, before: Texts, texts: Texts) -> int:
+def _find_line(name: str, before: Texts, texts: Texts) -> int:
     origin = texts.origins.get(name)
     earlier, later = before.sources.get(name), texts.sources.get(name)
     if origin is None or not origin.line or earlier is None or later is None or earlier == later:
@@ -213,12 +213,12 @@ def _line(name: str, before: Texts, texts: Texts) -> int:
     return origin.line + alike(earlier.splitlines(), later.splitlines())
 
 
-def _without_echoes(differences: list[Difference], diffs: Container[str]) -> list[Difference]:
+def _drop_echoes(differences: list[Difference], diffs: Container[str]) -> list[Difference]:
     """Leave out the differences that follow from another one.
 
     Another device has another driver. Another Python compiles code to another digest: its text may be the same.
     """
-    names = _names(differences)
+    names = _collect_names(differences)
     if names & {"platform", "device"}:
         differences = [part for part in differences if part.name not in _FOLLOWING]
     return [

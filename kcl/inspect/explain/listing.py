@@ -84,12 +84,12 @@ class Listing(NamedTuple):
 def read(part: bytes | None) -> Listing | None:
     """Return the listing of the record in the part of an entry; None if the part is missing or unreadable."""
     try:
-        return of(json.loads((part or b"").decode("utf-8", "surrogatepass")))
+        return list_calls(json.loads((part or b"").decode("utf-8", "surrogatepass")))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         return None
 
 
-def of(record: Mapping[str, Any]) -> Listing:
+def list_calls(record: Mapping[str, Any]) -> Listing:
     """Return the listing of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
     # `before` is the index of the call that `it` stands for: the last one that is no constructor.
     calls, names, before = list[Call](), list[str](), -1
@@ -97,7 +97,8 @@ def of(record: Mapping[str, Any]) -> Listing:
     contents = Counter(beside.items())
     for number, call in enumerate(record["calls"], 1):
         arguments = tuple(
-            (str(name), _referring(str(text), names, before)) for name, text in call["arguments"]
+            (str(name), _resolve_references(str(text), names, before))
+            for name, text in call["arguments"]
         )
         by_name = dict(arguments)
         if call["function"] == "kcl.Source":
@@ -128,7 +129,7 @@ def of(record: Mapping[str, Any]) -> Listing:
     )
 
 
-def _referring(text: str, names: Sequence[str], before: int) -> str:
+def _resolve_references(text: str, names: Sequence[str], before: int) -> str:
     """Name the calls to which an argument refers, that of index `before` as `it`; quoted text refers to none."""
 
     def named(match: re.Match[str]) -> str:
@@ -147,12 +148,12 @@ def is_elsewhere(before: Listing, after: Listing) -> bool:
     return bool(ours and theirs) and ours.isdisjoint(theirs)
 
 
-def distance(before: Listing, after: Listing) -> int:
+def measure_distance(before: Listing, after: Listing) -> int:
     """Count the lines and facts that only one of two records has."""
     return (before.contents - after.contents).total() + (after.contents - before.contents).total()
 
 
-def beside(before: Listing | None, after: Listing | None) -> list[Difference]:
+def compare_facts(before: Listing | None, after: Listing | None) -> list[Difference]:
     """Return the differences beside the calls, by name; none if one of two entries has no listing."""
     if before is None or after is None:
         return []
@@ -168,27 +169,27 @@ def _is_other_python(before: Listing, after: Listing) -> bool:
     return before.beside.get("python") != after.beside.get("python")
 
 
-def differences(before: Listing, after: Listing) -> list[Change]:
+def find_differences(before: Listing, after: Listing) -> list[Change]:
     """Return the calls that differ, in the order of the later record; of very many the first.
 
     The numbers and the places are those of the later record; a call that is gone keeps its earlier number.
     """
     # Two listings of lines are compared. Matching the graphs of calls took 550 lines, and named no cause alone.
     changes: list[Change] = []
-    for gone, added in _exchanged(
+    for gone, added in _find_exchanges(
         [call.line for call in before.calls], [call.line for call in after.calls]
     ):
         ours, theirs = before.calls[gone], after.calls[added]
-        apart = [*_exchanged([call.name for call in ours], [call.name for call in theirs])]
+        apart = [*_find_exchanges([call.name for call in ours], [call.name for call in theirs])]
         old = new = 0
         for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
             pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
-            changes += filter(None, [_changed(before, after, *pair) for pair in pairs])
+            changes += filter(None, [_compare_calls(before, after, *pair) for pair in pairs])
             changes += [
                 Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
                 for call in ours[lost]
             ]
-            changes += [_of_call(call, " inserted") for call in theirs[more]]
+            changes += [_describe_call(call, " inserted") for call in theirs[more]]
             old, new = lost.stop, more.stop
     rest = (
         [Change("record", f"and {len(changes) - _MOST} more calls differ")]
@@ -198,7 +199,7 @@ def differences(before: Listing, after: Listing) -> list[Change]:
     return [*changes[:_MOST], *rest]
 
 
-def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
+def _describe_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
     place = f" ({call.place})" if call.place else ""
     return Change(
         f"call {call.number}",
@@ -208,10 +209,10 @@ def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
     )
 
 
-def _changed(before: Listing, after: Listing, earlier: Call, later: Call) -> Change | None:
+def _compare_calls(before: Listing, after: Listing, earlier: Call, later: Call) -> Change | None:
     """Compare the arguments of two calls of one function; None if they differ as another Python makes them do."""
     words, diff = list[str](), list[str]()
-    labels = _labels(earlier, later), _labels(later, earlier)
+    labels = _label_arguments(earlier, later), _label_arguments(later, earlier)
     ours, theirs = (
         by_occurrence(zip(names, (text for _name, text in call.arguments), strict=True))
         for names, call in zip(labels, (earlier, later), strict=True)
@@ -222,20 +223,20 @@ def _changed(before: Listing, after: Listing, earlier: Call, later: Call) -> Cha
         if new is None:
             words.append(f"{label} is gone")
         elif old is None:
-            shown = _in_notation(after, new)
+            shown = _put_in_notation(after, new)
             words.append(
                 f"{label} added" + (f": {shortened(value(shown), WIDTH)}" if telling(shown) else "")
             )
         elif old != new:
-            sentences, lines = _argument(before, after, old, new)
+            sentences, lines = _compare_argument(before, after, old, new)
             words += [f"{label}{text}" for text in sentences]
             diff += lines
     if not words and not _is_other_python(before, after):
         words = ["arguments passed in another way"]
-    return _of_call(later, f": {', '.join(words)}", diff) if words else None
+    return _describe_call(later, f": {', '.join(words)}", diff) if words else None
 
 
-def _labels(call: Call, other: Call) -> list[str]:
+def _label_arguments(call: Call, other: Call) -> list[str]:
     """Name the arguments of a call; without loopy the names of its parameters are unknown, so they have numbers."""
     names = [name for name, _text in call.arguments]
     labels = ["" if name in names else name for name, _text in other.arguments]
@@ -245,22 +246,24 @@ def _labels(call: Call, other: Call) -> list[str]:
     ]
 
 
-def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list[str], list[str]]:
+def _compare_argument(
+    before: Listing, after: Listing, old: str, new: str
+) -> tuple[list[str], list[str]]:
     """Say how an argument differs: the words behind its name, and the lines of a diff."""
-    led = [f": {text}" for text in _led(before, after, old, new)]
-    shown = _in_notation(before, old), _in_notation(after, new)
+    led = [f": {text}" for text in _compare_targets(before, after, old, new)]
+    shown = _put_in_notation(before, old), _put_in_notation(after, new)
     earlier, later = (
         _REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new))
     )
     if earlier == later:
         return led if led or _is_other_python(before, after) else [" changed"], []
     ours, theirs = (
-        (_elements(earlier), _elements(later))
+        (_split_elements(earlier), _split_elements(later))
         if len(earlier) + len(later) > _SHORT
         else (None, None)
     )
     if ours is not None and theirs is not None:
-        lines = _changed_lines(ours, theirs, 0)
+        lines = _diff_lines(ours, theirs, 0)
         return [" changed" if lines else ": the same lines, written in another way", *led], lines
     if not (telling(earlier) and telling(later)):
         return [" changed", *led], []
@@ -271,9 +274,9 @@ def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list
     ], []
 
 
-def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
+def _compare_targets(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     """Say how the objects of an argument differ in the things they lead to; leave out the facts beside the calls."""
-    told = {fact.name for fact in beside(before, after)}
+    told = {fact.name for fact in compare_facts(before, after)}
     ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
     # Two texts with other numbers of objects have no pairs: their difference is in the texts.
     pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
@@ -282,7 +285,7 @@ def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
         part
         for earlier, later in targets
         if earlier and later
-        for part in _apart(earlier, later)
+        for part in _diff_parts(earlier, later)
         if part.name not in told and not part.name.startswith(PLACE)
     ]
     if "python" in told:
@@ -297,7 +300,7 @@ def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     ]
 
 
-def _apart(before: Key, after: Key) -> list[Difference]:
+def _diff_parts(before: Key, after: Key) -> list[Difference]:
     """List the differences between what only one of two keys has: a part more moves no other part."""
     both = {*before.parts} & {*after.parts}
     earlier, later = [
@@ -307,14 +310,14 @@ def _apart(before: Key, after: Key) -> list[Difference]:
     return earlier.diff(later) or before.diff(after)
 
 
-def _in_notation(listing: Listing, text: str) -> str:
+def _put_in_notation(listing: Listing, text: str) -> str:
     """Write an argument with its expressions in ordinary notation."""
     for exact, notation in listing.shown.items():
         text = text.replace(exact, notation)
     return text
 
 
-def _elements(text: str) -> list[str] | None:
+def _split_elements(text: str) -> list[str] | None:
     """Return the elements of an argument that is a text of several lines or a list of texts; None for another one."""
     try:
         literal = ast.literal_eval(text)
@@ -327,17 +330,17 @@ def _elements(text: str) -> list[str] | None:
     return None
 
 
-def of_code(before: str, after: str) -> list[str]:
+def diff_code(before: str, after: str) -> list[str]:
     """Return the first changed lines of a text, each behind "-", "+" or a blank, with one line around them."""
     earlier, later = (textwrap.dedent(text).splitlines() for text in (before, after))
-    return _changed_lines(earlier, later, 1)
+    return _diff_lines(earlier, later, 1)
 
 
-def _changed_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
+def _diff_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
     """Return the first changed lines, each behind "-", "+" or a blank, with some lines around them."""
     lines, end = list[str](), 0
-    for gone, added in _exchanged(before, after):
-        ours, theirs = _parted(before[gone], after[added])
+    for gone, added in _find_exchanges(before, after):
+        ours, theirs = _skip_common_start(before[gone], after[added])
         lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
         lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
         end = gone.stop + around
@@ -347,7 +350,7 @@ def _changed_lines(before: Sequence[str], after: Sequence[str], around: int) -> 
     return [*(cut(line, _WIDTH) for line in lines[:_SHOWN]), *more]
 
 
-def _parted(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
+def _skip_common_start(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
     """Cut off the common beginning of long lines, else their difference is cut off."""
     earlier, later = list(ours), list(theirs)
     for place, pair in enumerate(zip(ours, theirs, strict=False)):
@@ -357,7 +360,7 @@ def _parted(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list
     return earlier, later
 
 
-def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
+def _find_exchanges(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
     """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
     # Only a comparison needs difflib: an import at the head would be paid by each listing that is just read.
     import difflib

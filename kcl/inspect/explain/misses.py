@@ -20,7 +20,7 @@ from kcl.cache.stores import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge, variants
 from kcl.inspect.catalogue import NotebookTable
-from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, texts_in
+from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, read_texts
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
 from kcl.inspect.history import journal
@@ -79,17 +79,17 @@ class Shelf:
 
     def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
         self.made = made
-        self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
+        self.removed = {digest: (reason, moment) for digest, reason, moment in purge.read_removed()}
         self._read: dict[str, Texts] = {}
         self._by_digest = {entry.digest: entry for entry in inventory.entries(layer)}
-        open_jobs = pending() if layer == settings.BINARY else OpenJobs()
+        open_jobs = find_pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
             digest, metadata = job.key.digest, {**job.metadata, _PENDING: True}
             if digest not in self._by_digest:
                 self._by_digest[digest] = ListedEntry(
                     layer, digest, Stat(0, 0.0), job.key, metadata
                 )
-                self._read[digest] = texts_in(job.parts)
+                self._read[digest] = read_texts(job.parts)
 
     def explain(
         self,
@@ -114,10 +114,10 @@ class Shelf:
 
         def earlier(entries: Iterable[ListedEntry]) -> list[Candidate]:
             # A miss that stored nothing has a key without dtypes.
-            is_base = inventory.base_key(key) is key
+            is_base = inventory.find_base_key(key) is key
             return [
                 Candidate(
-                    inventory.base_key(entry.key) if is_base else entry.key,
+                    inventory.find_base_key(entry.key) if is_base else entry.key,
                     self._written(entry),
                     functools.partial(self.texts, entry),
                 )
@@ -146,31 +146,31 @@ class Shelf:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if listed.address not in self._read:
             entry = inventory.read(listed, [], with_texts=True)
-            self._read[listed.address] = Texts() if entry is None else texts_in(entry.parts)
+            self._read[listed.address] = Texts() if entry is None else read_texts(entry.parts)
         return self._read[listed.address]
 
 
-def pending() -> OpenJobs:
+def find_pending() -> OpenJobs:
     """Return the entries that wait for a helper; none if these cannot be read."""
     with suppress(OSError, CacheFault):
         return drivers.pending()
     return OpenJobs()
 
 
-def told(missed: Sequence[MissNote], history: Sequence[MissNote]) -> list[Miss]:
+def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
-    made, begun = _moments(history)
+    made, begun = _find_moments(history)
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
     # The program of the nearest row, by the run, the kernel and its own program.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
-    for note, times in _grouped(missed):
+    for note, times in _group(missed):
         event, run = note.event, note.record["name"]
         explanation, own = None, None
         if event.outcome == "miss" and note.key is not None and event.reason != BEING_COMPLETED:
             shelf = shelf_of(event.layer)
             own = shelf.entry_of(note.key)
-            texts = texts_in(note.texts) if note.texts or own is None else shelf.texts(own)
+            texts = read_texts(note.texts) if note.texts or own is None else shelf.texts(own)
             pair = run, event.kernel, own.program if own else ""
             program = partners.get(pair, "") if event.layer == settings.BINARY else ""
             explanation = shelf.explain(
@@ -180,14 +180,14 @@ def told(missed: Sequence[MissNote], history: Sequence[MissNote]) -> list[Miss]:
                 nearest = shelf.entry_of(explanation[0].key)
                 partners[pair] = nearest.program if nearest else ""
         explained.append((note, times, explanation, own))
-    variant_of = variants.parameters(own for *_, own in explained if own)
+    variant_of = variants.find_parameters(own for *_, own in explained if own)
     return [
-        _miss(note, times, explanation, variant_of.get(own.program if own else "", {}))
+        _describe(note, times, explanation, variant_of.get(own.program if own else "", {}))
         for note, times, explanation, own in explained
     ]
 
 
-def _grouped(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
+def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
     alike: dict[tuple[str, ...], list[MissNote]] = {}
     for note in missed:
@@ -196,7 +196,7 @@ def _grouped(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     return [(group[0], len(group)) for group in alike.values()]
 
 
-def _moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, float]]:
+def _find_moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
     made, begun = dict[str, float](), dict[str, float]()
     for note in history:
@@ -206,19 +206,19 @@ def _moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, f
     return made, begun
 
 
-def _noted(note: MissNote) -> Mapping[str, str]:
+def _find_parameters(note: MissNote) -> Mapping[str, str]:
     """Return the parameters that the process of a miss left in the journal; empty for a recipe without any."""
     return {name: shortened(text, WIDTH) for name, text in (note.parameters or {}).items()}
 
 
-def _miss(
+def _describe(
     note: MissNote, times: int, explanation: Explanation | None, variant: Mapping[str, str]
 ) -> Miss:
     """Describe a look-up by itself; only a miss has an explanation."""
     event, (nearest, changes) = note.event, explanation or FIRST_TIME
     often = f" ({times} times)" if times > 1 else ""
-    parameters = _noted(note) or variant
-    words = [event.reason] if explanation is None else in_words(explanation)
+    parameters = _find_parameters(note) or variant
+    words = [event.reason] if explanation is None else write_explanation(explanation)
     return Miss(
         note.time,
         note.record["driver"],
@@ -240,7 +240,7 @@ def _miss(
     )
 
 
-def in_words(explanation: Explanation) -> list[str]:
+def write_explanation(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for the user."""
     lines = [
         line
@@ -250,7 +250,7 @@ def in_words(explanation: Explanation) -> list[str]:
     return lines or ["first time seen"]
 
 
-def lines(looks: Iterable[Miss]) -> list[str]:
+def write_lines(looks: Iterable[Miss]) -> list[str]:
     """Write look-ups and their explanations as lines for the user.
 
     The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
@@ -284,13 +284,16 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
     """
     history = journal.last_misses()
-    missed = chosen(history, kernel, every)
+    missed = choose(history, kernel, every)
     return NotebookTable(
-        told(missed[-limit:] if limit > 0 else missed, history), "misses", "driver", "words"
+        explain_looks(missed[-limit:] if limit > 0 else missed, history),
+        "misses",
+        "driver",
+        "words",
     )
 
 
-def chosen(history: Sequence[MissNote], kernel: str | None, every: bool) -> list[MissNote]:
+def choose(history: Sequence[MissNote], kernel: str | None, every: bool) -> list[MissNote]:
     """Return the look-ups to explain: those of a kernel, of the last run that has any.
 
     A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.
@@ -298,7 +301,7 @@ def chosen(history: Sequence[MissNote], kernel: str | None, every: bool) -> list
     missed = [
         note
         for note in history
-        if kernel in (None, note.event.kernel, of_kernel(note.event.kernel, _noted(note)))
+        if kernel in (None, note.event.kernel, of_kernel(note.event.kernel, _find_parameters(note)))
     ]
     # The oldest stands first, so the last one names the last run.
     return missed if every else [note for note in missed if note.record is missed[-1].record]

@@ -20,7 +20,7 @@ from kcl.base import events
 from kcl.base.events import Event, MissNote
 from kcl.cache.key import Key, Part
 from kcl.inspect.history import records
-from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
+from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merge
 
 # The records that stay, and the bytes that they take, at most.
 KEPT, ROOM = 384, 4 << 20
@@ -37,7 +37,7 @@ Use = tuple[
 def trim() -> None:
     """Remove the oldest records beyond a number and a size. Raises nothing."""
     with suppress(*FAULTS):
-        store, room = records.store(), ROOM
+        store, room = records.open_store(), ROOM
         records_by_age = [
             (item.stat().st_mtime, item.stat().st_size, place) for place, item in store.items()
         ]
@@ -49,9 +49,9 @@ def trim() -> None:
 
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
-    return merged(
+    return merge(
         {(time.strftime("%Y-%m-%d", time.localtime(record["ended"])), *place): row}
-        for record in _read()
+        for record in _read_records()
         for place, row in tallies(record).items()
     )
 
@@ -59,7 +59,7 @@ def rows() -> Rows:
 def uses() -> dict[str, Use]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     total: dict[str, Use] = {}
-    for record in _read():
+    for record in _read_records():
         for digest, (count, last, *_seconds) in record["uses"].items():
             before = total.get(digest, (0, 0.0))
             total[digest] = before[0] + count, max(before[1], last)
@@ -73,16 +73,16 @@ def use(uses: Mapping[str, Use], digest: str) -> Use:
 
 def last_misses() -> list[MissNote]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    own = records.of_this_process()
-    others = [record for record in _read() if record["name"] != own["name"]]
-    missed = [miss for record in (*others, own) for miss in _missed(record)]
+    own = records.describe_process()
+    others = [record for record in _read_records() if record["name"] != own["name"]]
+    missed = [miss for record in (*others, own) for miss in _read_misses(record)]
     return sorted(missed, key=lambda miss: miss.time)
 
 
 def of_this_run() -> tuple[Record, list[MissNote]]:
     """Return the record of this process so far, and its look-ups that were no hits."""
-    record = records.of_this_process()
-    return record, list(_missed(record))
+    record = records.describe_process()
+    return record, list(_read_misses(record))
 
 
 def last_run(driver: str | None = None) -> list[Record]:
@@ -92,7 +92,7 @@ def last_run(driver: str | None = None) -> list[Record]:
     """
     run: list[Record] = []
     names = {driver, os.path.abspath(driver or "")}
-    for record in sorted(_read(), key=lambda record: -record["ended"]):
+    for record in sorted(_read_records(), key=lambda record: -record["ended"]):
         if not run and (driver is None or {record["driver"], record["program"]} & names):
             run, begin = [record], record["began"]
         elif run and record["program"] == run[0]["program"] and record["ended"] >= begin:
@@ -108,7 +108,7 @@ def late() -> list[dict[str, Any]]:
     """
     notes = [
         {"time": moment, "driver": record["driver"], "program": record["program"], **switch}
-        for record in _read()
+        for record in _read_records()
         for moment, switch in record["late"]
         if moment > time.time() - AGE
     ]
@@ -121,7 +121,7 @@ def late() -> list[dict[str, Any]]:
 def fault() -> str:
     """Say why the records cannot be read; empty if they can be read or do not exist. Raises nothing."""
     try:
-        next(records.store().scan(), None)
+        next(records.open_store().scan(), None)
     except FAULTS as error:
         return str(error)
     return ""
@@ -130,7 +130,7 @@ def fault() -> str:
 def reset() -> None:
     """Forget all statistics and misses; raises `OSError` or `CacheFault` if the files cannot be removed."""
     records.begin()
-    store = records.store()
+    store = records.open_store()
     for place in list(store.scan()):
         store.delete(place)
 
@@ -143,7 +143,7 @@ def tallies(record: Record) -> dict[tuple[str, str], Counters]:
     }
 
 
-def _missed(record: Record) -> Iterator[MissNote]:
+def _read_misses(record: Record) -> Iterator[MissNote]:
     parts = [Part(*part) for part in record["parts"]]
     for moment, fields, indices, texts, parameters in record["missed"]:
         yield MissNote(
@@ -156,12 +156,12 @@ def _missed(record: Record) -> Iterator[MissNote]:
         )
 
 
-def _read() -> list[Record]:
+def _read_records() -> list[Record]:
     """Return the readable records. Raises nothing."""
     # Each process has a record of its own: folding them into one took a lock and 140 lines.
     readable: list[Record] = []
     with suppress(*FAULTS):
-        store = records.store()
+        store = records.open_store()
         for place in store.scan():
             try:
                 blob = store.get(place) or b""

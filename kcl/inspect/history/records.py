@@ -66,7 +66,7 @@ class ProcessName(process.LockedState):
 run = process.own(ProcessName)
 
 
-def left_out(rows: Iterable[Mapping[str, Any]]) -> str:
+def find_left_out(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the counter that a table of these rows leaves out; empty if one of them has it."""
     return "" if any(row[SELDOM] for row in rows) else SELDOM
 
@@ -85,7 +85,7 @@ def write(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> bool:
     Nothing is written if every used layer is off. Thread-safe.
     """
     with run().lock:
-        return _written(of_this_process(remarks, late))
+        return _written(describe_process(remarks, late))
 
 
 def _written(record: Record) -> bool:
@@ -98,7 +98,7 @@ def _written(record: Record) -> bool:
     ):
         return False
     try:
-        kept = store()
+        kept = open_store()
         text = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         kept.put(address(run().name, label="run"), text)
         return len(text) > LARGE or len(os.listdir(kept.location)) > MANY
@@ -108,7 +108,7 @@ def _written(record: Record) -> bool:
         return False
 
 
-def of_this_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> Record:
+def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> Record:
     """Return the record of this process so far."""
     collected, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
     # The run began with its first look-up: events note the end of one, and how long it took.
@@ -128,18 +128,18 @@ def of_this_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()
             [*place, *(row[name] for name in COUNTERS)] for place, row in collected.tallies.items()
         ],
         "uses": {digest[:DIGITS]: used for digest, used in collected.uses.items()},
-        "missed": [_missed(noted, parts) for noted in collected.noted],
+        "missed": [_describe_miss(noted, parts) for noted in collected.noted],
         "late": [(now, switch) for switch in late],
         "parts": list(parts),
     }
 
 
-def store() -> Directory:
+def open_store() -> Directory:
     """Return the directory of the records."""
     return Directory(places.own(places.JOURNAL))
 
 
-def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[Any]:
+def _describe_miss(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[Any]:
     """Describe a look-up that was no hit; add the parts of its key to `parts`."""
     moment, event, key, texts, parameters, _record = noted
     return [
@@ -151,12 +151,11 @@ def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[A
     ]
 
 
-def merged(tables: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
+def merge(tables: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
     """Add up the counters under the same name; the arguments stay unchanged."""
     total: dict[Any, Counters] = {}
     for rows in tables:
         for place, row in rows.items():
-            sums = total.setdefault(place, dict.fromkeys(COUNTERS, 0))
-            for name in COUNTERS:
-                sums[name] += row[name]
+            sums = total.get(place, dict.fromkeys(COUNTERS, 0))
+            total[place] = {name: count + row[name] for name, count in sums.items()}
     return total

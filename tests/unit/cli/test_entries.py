@@ -84,6 +84,19 @@ def test_no_command_imports_loopy(copy, tmp_path):
 
 
 @pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    "line",
+    ["unpack {}/tree", "save {}/x.kclb", "report --html {}/page.html", "show typed --binary {}/x"],
+)
+def test_unwritable(tmp_path, line):
+    """What cannot be written is named in one line, and the status is 1."""
+    (tmp_path / "file").write_text("")
+    said = run(*line.format(tmp_path / "file").split(), code=1).stderr
+    assert said.count("\n") == 1
+    assert "Not a directory" in said
+
+
+@pytest.mark.usefixtures("cache")
 def test_nothing_is_counted():
     """These commands look nothing up: they leave no event and no record."""
     before = journal.rows()

@@ -95,15 +95,6 @@ class TestExplain:
         titles, _, _rest = said.partition("    first time seen\n")
         assert "  typed(block=16), generator layer: miss\n" in titles
 
-    def test_bypass(self, warm):
-        """A bypass is told with the line that caused it and what would cure it; how often, once."""
-        warm.run("unknowable")
-        ((one,), _binary) = explained(warm).values()
-        assert [one[name] for name in ("layer", "outcome")] == ["generator", "bypass"]
-        said = kcl(warm, "explain", "unknowable").stdout
-        assert "unknowable (driver.py:" in said
-        assert "the content of a _io.TextIOWrapper object cannot be known" in said
-
     def test_nothing(self, project):
         """Where nothing missed it says so; a kernel that never missed is status 1; nothing is written."""
         option.cache_dir(project.child.cache)

@@ -1,12 +1,10 @@
 """`kcl ls`: the entries of a real run, filtered, sorted and as JSON."""
 
 import json
-import os
 
 import pytest
-from commands import program, run, with_parts
+from commands import run, with_parts
 
-from kcl import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -83,22 +81,6 @@ class TestLs:
         values = [entry[member] or (0, "")[is_text] for entry in entries]
         assert values == sorted(values, reverse=not is_text)
         assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == entries[:3]
-
-    def test_nothing(self, tmp_path):
-        """Where there is no cache there are no entries, and none is made."""
-        option.cache_dir(tmp_path / "none")
-        assert run("ls").output == "no entries\n"
-        assert json.loads(run("ls", "--json").output) == []
-        assert not (tmp_path / "none").exists()
-
-    def test_damaged(self, copy):
-        """A damaged entry is named on stderr, the status is 1, and the others are listed."""
-        path = os.path.join(copy.binaries.location, program("typed").address)
-        with open(path, "r+b") as stream:
-            stream.truncate(100)
-        result = run("ls", "--layer", "binary", code=1)
-        assert path in result.stderr
-        assert len(result.stdout.splitlines()) == 1 + len(list(inventory.entries("binary")))
 
     def test_parameters(self, monkeypatch):
         """Parameters are whole at 80 columns, in several lines, and dtypes stand by their names."""

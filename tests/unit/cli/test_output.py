@@ -9,7 +9,6 @@ from commands import run
 
 from kcl import cli
 from kcl.base.settings import parsers
-from kcl.base.text.tables import Column
 from kcl.cli import output
 
 
@@ -23,13 +22,13 @@ class TestWords:
     )
     def test_size(self, count, words):
         """Bytes are written with three digits and a decimal unit."""
-        assert output.size(count) == words
-        assert output.size(parsers.size(words)) == words
+        assert output.format_size(count) == words
+        assert output.format_size(parsers.size(words)) == words
 
     @pytest.mark.parametrize("unit", ["k", "M", "G", "T", "P"])
     def test_size_as_given(self, unit):
         """A size that is given in a unit is printed as the same number of it."""
-        assert output.size(parsers.size(f"2{unit}")) == f"2.0 {unit}B"
+        assert output.format_size(parsers.size(f"2{unit}")) == f"2.0 {unit}B"
         assert parsers.size(f"2{unit}i") == parsers.size(f"2{unit}iB") > parsers.size(f"2{unit}B")
 
     @pytest.mark.parametrize(
@@ -41,21 +40,13 @@ class TestWords:
     )
     def test_seconds(self, count, words):
         """A span of time is written in the largest unit of which it is at least one."""
-        assert output.seconds(count) == words
+        assert output.format_seconds(count) == words
 
     def test_ago(self):
         """A moment is told by how long ago it was; none where there is none."""
-        assert output.ago(time.time() - 121) == "2.0 min ago"
-        assert output.ago(time.time() + 10) == "<1 s ago"
-        assert output.ago(0.0) == output.date(0.0) == ""
-
-
-def test_table(monkeypatch, capsys):
-    """A table fits in the width that COLUMNS says; in a pipe all is printed."""
-    for columns, path in (("", "/a/long/path/to/it"), ("20", "/a...path/to/it")):
-        monkeypatch.setenv("COLUMNS", columns)
-        output.table([Column("key"), Column("path", 0, "middle")], [("1b", "/a/long/path/to/it")])
-        assert capsys.readouterr().out.splitlines()[1] == f"1b   {path}"
+        assert output.format_ago(time.time() - 121) == "2.0 min ago"
+        assert output.format_ago(time.time() + 10) == "<1 s ago"
+        assert output.format_ago(0.0) == output.format_date(0.0) == ""
 
 
 class TestGroup:

@@ -31,4 +31,4 @@ class TestFilled:
     def test_forgotten(self):
         """A hole that nobody fills is an error, not a page with a dollar."""
         with pytest.raises(KeyError, match="when"):
-            pages.filled("page", title="", main="", version="")
+            pages.fill("page", title="", main="", version="")

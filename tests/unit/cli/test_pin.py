@@ -11,6 +11,6 @@ def test_pins():
     assert run("pin", "axpy", "mm*", digits).stdout == f"{digits}\naxpy\nmm*\n"
     assert run("pin").output == f"{digits}\naxpy\nmm*\n"
     assert run("unpin", "axpy", digits).output.count("is not pinned any more\n") == 2
-    assert space.pins() == ["mm*"]
+    assert space.read_pins() == ["mm*"]
     assert "nobody is not pinned" in run("unpin", "mm*", "nobody", code=1).output
     assert "nothing is pinned" in run("pin").stderr

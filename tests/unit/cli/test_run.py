@@ -68,10 +68,9 @@ class TestOptions:
         assert done.returncode == 0, done.stderr
         assert "kcl: no kernel was asked for" in done.stderr
         assert "was set" not in done.stderr
-        done = run(
-            child, *option, "--report", "-c", f"{code}; os.environ['POCL_CACHE_DIR'] = '/nowhere'"
-        )
-        assert "POCL_CACHE_DIR=/nowhere was set" in done.stderr
+        code += "; os.environ['POCL_CACHE_DIR'] = '/nowhere'"
+        said = run(child, *option, "--report", "-c", code).stderr
+        assert "POCL_CACHE_DIR=/nowhere was set" in said
 
     def test_fresh(self, child):
         """`--fresh` has caches of its own, for children too, which are gone afterwards."""

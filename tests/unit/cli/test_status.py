@@ -128,13 +128,6 @@ class TestText:
         (late,) = said()[0]["late"]
         assert f"{late['driver']} (<1 s ago): /x was set too late\n" in status()
 
-    def test_directory(self, tmp_path):
-        """Another cache is shown by its directory, which is not made."""
-        printed = status("--dir", str(tmp_path / "other"))
-        assert str(tmp_path / "other" / "pyopencl") in printed
-        assert "cache_dir()" not in printed  # nothing but the option decided it
-        assert not (tmp_path / "other").exists()
-
     def test_rejected(self, monkeypatch):
         """A setting that is not understood is said."""
         monkeypatch.setenv("KCL_STRICT", "hits")

@@ -74,11 +74,3 @@ class TestUnpack:
         assert done.returncode == 0, done.stderr
         assert "rebuilt.bin" in done.stdout
         assert (script.parent / "rebuilt.bin").stat().st_size > 0
-
-    @pytest.mark.usefixtures("cache")
-    def test_not_writable(self, tmp_path):
-        """What cannot be written is named, and the status is 1."""
-        (tmp_path / "file").write_text("")
-        said = run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
-        assert "Not a directory" in said
-        assert said.count("\n") == 1

@@ -6,8 +6,6 @@ import os
 import pytest
 from commands import run
 
-from kcl.base import settings
-
 pytestmark = pytest.mark.one_platform
 
 
@@ -63,9 +61,3 @@ def test_of_pocl(monkeypatch, tmp_path):
     said = run("verify", code=1).stdout
     assert f"pocl: {path}: it is no bitcode\n" in said
     assert "kcl purge pocl removes the rest" in said
-
-
-def test_empty(tmp_path):
-    """An empty cache is fine, and stays empty."""
-    assert verify() == (dict.fromkeys(settings.LAYERS, 0), {})
-    assert not (tmp_path / "cache").exists()

@@ -56,22 +56,6 @@ class TestPocl:
         assert foreign.provide_pocl() == ""
         assert "POCL_CACHE_DIR" not in os.environ
 
-    def test_variable_of_the_user(self, monkeypatch):
-        """A directory that the user named is left as it is, and named."""
-        monkeypatch.setenv("POCL_CACHE_DIR", "/proc/nowhere")
-        assert foreign.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
-        assert os.environ["POCL_CACHE_DIR"] == "/proc/nowhere"
-
-    def test_private(self, monkeypatch, tmp_path):
-        """Where its default place cannot be used the variable names a private one."""
-        monkeypatch.setenv("POCL_CACHE_DIR", "")  # put back afterwards
-        monkeypatch.delenv("POCL_CACHE_DIR")
-        monkeypatch.setenv("TMPDIR", str(tmp_path))
-        monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-        said = foreign.provide_pocl()
-        assert os.environ["POCL_CACHE_DIR"] == f"{tmp_path}/kcl-{os.getuid()}/pocl"
-        assert "set POCL_CACHE_DIR to a directory of your own" in said
-
     def test_processes(self, child):
         """Without kcl PoCL shows no device then; under `kcl run` the program runs, and is told once what cures it."""
         if "pocl" not in platforms():

@@ -194,7 +194,7 @@ class TestShown:
         said = pure_add(sizes=(4,)).explain(context)
         assert "\n    parameter sizes: (8,) -> (4,)\n" in said
         pure_add(sizes=(4,)).prepare(context)
-        told = misses.told(journal.of_this_run()[1], journal.last_misses())
+        told = misses.explain_looks(journal.of_this_run()[1], journal.last_misses())
         by_command = next(one for one in reversed(told) if one.layer == "generator")
         assert "".join(f"\n  {line}" for line in by_command.words[1:]) in said  # as kcl explain
 

@@ -1,20 +1,5 @@
 """kcl.inspect: what a process does as it ends, and while it runs for that."""
 
-import re
-
-import pytest
-
-
-@pytest.mark.one_platform
-class TestAtExit:
-    def test_asked_for(self, project):
-        """KCL_REPORT=1 prints the table on stderr at exit, whatever the driver is; without it there is nothing."""
-        run = project.run("warned", KCL_REPORT="1")
-        first = re.findall(r"^(?:layer|generator:?|binary:?)(?= )", run.stderr, re.MULTILINE)
-        assert first == ["layer", "generator", "binary", "generator:", "binary:"]
-        assert "/pyopencl/kcl-binary-v1" in run.stderr
-        assert "generator" not in project.run("warned").stderr
-
 
 class TestWriteSoon:
     def test_fork(self, child):

@@ -167,7 +167,7 @@ class TestFaults:
 
 def found(text):
     """Return the addresses of the entries that a text names."""
-    return [one.address for one in inventory.named(text, [*inventory.entries()])]
+    return [one.address for one in inventory.find_named(text, [*inventory.entries()])]
 
 
 class TestFind:

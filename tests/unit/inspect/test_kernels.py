@@ -18,14 +18,8 @@ from kcl.inspect.kernels import LookSummary
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
     """Return a look-up."""
-    return LookSummary(
-        layer,
-        kernel,
-        outcome,
-        "",
-        digest,
-        **{"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others},
-    )
+    facts = {"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
+    return LookSummary(layer, kernel, outcome, "", digest, **facts)
 
 
 def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters):  # noqa: B006 (unchanged)
@@ -44,21 +38,16 @@ def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters)
 
 class TestSource:
     @pytest.mark.parametrize(
-        ("one", "other", "is_same"),
-        [
-            (["-DN=2"], ["-D", "N=2"], True),
-            (["-DN=2", {"place": "x"}], ["-DN=2"], True),
-            (["-DN=2"], ["-DN=3"], False),
-            ([], ["-DN=3"], False),
-        ],
+        ("options", "is_same"),
+        [(["-DN=2"], True), (["-DN=2", {"place": "x"}], True), (["-DN=3"], False), ([], False)],
     )
-    def test_macros(self, one, other, is_same):
+    def test_macros(self, options, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
-        found = [
-            kernels.text_of(stored("binary", "axpy", "1", options=options))
-            for options in (one, other)
-        ]
-        assert (found[0] == found[1]) is is_same
+        before, after = (
+            kernels.identify_text(stored("binary", "axpy", "1", options=given))
+            for given in (["-D", "N=2"], options)
+        )
+        assert (before == after) is is_same
 
 
 def entries(*held):
@@ -69,12 +58,12 @@ def entries(*held):
 def of_this_process():
     """Return the rows of this process."""
     run, missed = journal.of_this_run()
-    return kernels.of_records([run], missed)
+    return kernels.group_records([run], missed)
 
 
 def rows(looks, *held):
     """Put look-ups together."""
-    return kernels.rows(looks, entries(*held))
+    return kernels.group_looks(looks, entries(*held))
 
 
 class TestRows:
@@ -83,49 +72,46 @@ class TestRows:
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
         looks = [
-            look(
-                one.layer,
-                "mm",
-                digest=one.digest,
-                parameters=(("block", one.program),) if one in code else None,
-            )
-            for one in [*code, *built]
+            look("generator", "mm", digest=row.digest, parameters=(("block", row.program),))
+            for row in code
         ]
+        looks += [look("binary", "mm", digest=program.digest) for program in built]
         found = rows(looks, *code, *built)
-        assert kernels.labels(found) == ["mm(block=a)", "mm(block=b)"]
+        assert kernels.name_rows(found) == ["mm(block=a)", "mm(block=b)"]
         assert [[one.program for one in row.stored] for row in found] == [["a", "a"], ["b", "b"]]
         assert found[0].spent == (1.0, 4.0)
 
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
-        outcomes = [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")]
-        assert (outcomes, kernels.labels([row])) == (["bypass", "miss"], ["axpy"])
+        outcomes = [kernels.write_outcome(row.of(layer)) for layer in ("generator", "binary")]
+        assert (outcomes, kernels.name_rows([row])) == (["bypass", "miss"], ["axpy"])
 
     @pytest.mark.parametrize("off", ["generator", "binary"])
     def test_layer_off(self, off):
         """Where a layer is off each set of parameters has its row."""
         other = "binary" if off == "generator" else "generator"
         held = [stored(other, "scaled", source, block=source) for source in "ab"]
-        looks = [
-            one
-            for program in held
-            for given in [(("block", program.program),)]
-            for one in (
-                look(off, "scaled", "bypass", parameters=given),
-                look(other, "scaled", digest=program.digest, parameters=given),
-            )
-        ]
+        looks = []
+        for entry in held:
+            asked = {"parameters": (("block", entry.program),)}
+            looks.append(look(off, "scaled", "bypass", **asked))
+            looks.append(look(other, "scaled", digest=entry.digest, **asked))
         found = rows(looks, *held)
-        assert kernels.labels(found) == ["scaled(block=a)", "scaled(block=b)"]
-        ends = [(kernels.outcome(row.of(off)), kernels.outcome(row.of(other))) for row in found]
+        assert kernels.name_rows(found) == ["scaled(block=a)", "scaled(block=b)"]
+        ends = [
+            (kernels.write_outcome(row.of(off)), kernels.write_outcome(row.of(other)))
+            for row in found
+        ]
         assert ends == [("bypass", "hit")] * 2
 
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
         missed = look("binary", outcome="miss", saved=0.0)
-        (_head, line) = kernels.lines(rows([look("generator", digest=code.digest), missed], code))
+        (_head, line) = kernels.write_table(
+            rows([look("generator", digest=code.digest), missed], code)
+        )
         assert line.split() == ["axpy", "hit", "miss", "1.000", "2.000"]
 
     def test_program_of_several(self):
@@ -134,7 +120,7 @@ class TestRows:
         program.metadata.update(site="solver.py:49", kernels=["lap", "norm", "axpy"])
         given = (("solver.py:49", ""), ("-DREAL", ""))
         (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
-        assert kernels.labels([row]) == ["lap(solver.py:49, -DREAL) +2"]
+        assert kernels.name_rows([row]) == ["lap(solver.py:49, -DREAL) +2"]
 
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
@@ -148,11 +134,8 @@ class TestLooks:
         entry = Entry(Key([("source", "1")]), {"kernel": "axpy"}, {})
         layers.binary().publish(address(entry.key.digest, "device", "axpy"), entry)
         for seconds in (0.5, 0.25):
-            events.emit(
-                Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0),
-                entry.key,
-                [entry.key.digest],
-            )
+            hit = Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0)
+            events.emit(hit, entry.key, [entry.key.digest])
         for _ in range(2):
             ((found,),) = [row.looks for row in of_this_process()]
             assert (found.times, found.seconds, found.saved) == (2, 0.75, 1.0)
@@ -174,7 +157,7 @@ class TestLooks:
         by = {} if asked is None else {digest[:DIGITS]: asked}
         uses = {digest[:DIGITS]: [1, 1.5, 0.25, 1.0], "gone": [1, 1.0, 0.0, 0.0]}
         run = [{"asked": by, "uses": uses, "tallies": []}]
-        (found,) = kernels.of_run(run, [], entries(held))
+        (found,) = kernels.find_looks(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
 
@@ -185,13 +168,13 @@ class TestLines:
         given = {"width": "64", "order": "2", "dtype": "numpy.float64", "boundary": "periodic"}
         code = stored("generator", "stencil", "a", **given)
         asked = look("generator", "stencil", digest=code.digest, parameters=tuple(given.items()))
-        lines = kernels.lines(rows([asked], code))
+        lines = kernels.write_table(rows([asked], code))
         assert [line[:45].strip() for line in lines[1:]] == [
             "stencil(width=64, order=2,",
             "dtype=numpy.float64, boundary=periodic)",
         ]
         long = look("generator", "kernel" * 20)
-        assert max(map(len, [*lines, *kernels.lines(rows([long]))])) <= 80
+        assert max(map(len, [*lines, *kernels.write_table(rows([long]))])) <= 80
 
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
@@ -199,25 +182,23 @@ class TestLines:
         code = [stored("generator", "axpy", *pair) for pair in zip("abc", dtypes, strict=True)]
         looks = [look("generator", digest=entry.digest) for entry in code]
         typed = ["axpy x, y: float32", "axpy x, y: float64"]
-        assert kernels.labels(rows(looks[:2], *code)) == typed
+        assert kernels.name_rows(rows(looks[:2], *code)) == typed
         keyed = [f"{typed[1]}, key {entry.digest[:12]}" for entry in code[1:]]
-        assert kernels.labels(rows(looks, *code)) == [typed[0], *keyed]
-        assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
+        assert kernels.name_rows(rows(looks, *code)) == [typed[0], *keyed]
+        assert kernels.name_rows(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
         """Several ends of look-ups in a layer are all told."""
-        assert (
-            kernels.outcome([look("binary", outcome="miss"), look("binary", times=2)])
-            == "miss, hit x2"
-        )
-        assert kernels.outcome([]) == "-"
+        looks = [look("binary", outcome="miss"), look("binary", times=2)]
+        assert kernels.write_outcome(looks) == "miss, hit x2"
+        assert kernels.write_outcome([]) == "-"
 
 
 @pytest.mark.one_platform
 def test_last_run(filled):
     """Each look-up of the last run is in a row with parameters and dtypes, and the counters say the same."""
     option.cache_dir(filled.project.child.cache)
-    run = kernels.last_run("driver.py")
+    run = kernels.find_last_run("driver.py")
     rows = {row.kernel: row for row in run.rows}
     assert rows["parameter"].parameters == {"factor": "9"}
     assert rows["typed"].dtypes["x"].startswith("float")

@@ -86,14 +86,14 @@ class TestPurge:
         first = put("first")
         kcl.purge(kernel="first")
         kcl.purge("binary")
-        gone = [(digest, reason) for digest, reason, _time in purge.removed()]
+        gone = [(digest, reason) for digest, reason, _time in purge.read_removed()]
         assert gone == [(first[-64:], "kcl purge")] * 2
 
 
 def found(name: str, **keywords):
     """Return items and refusals of a cache."""
     refusals: list[inventory.Refusal] = []
-    return list(purge.items(name, refusals, **keywords)), refusals
+    return list(purge.find_items(name, refusals, **keywords)), refusals
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ class TestRemove:
 class TestEntries:
     def chosen(self, names, kernel, older):
         """Return the addresses of the entries that a wish takes, by layer."""
-        items = purge.planned(names, False, older, kernel).items
+        items = purge.make_plan(names, False, older, kernel).items
         return {(item.cache, address) for item in items for address in item.addresses}
 
     def test_older(self):

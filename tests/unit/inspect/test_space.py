@@ -14,7 +14,7 @@ from kcl.inspect import inventory, purge, space
 
 def keep(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
-    removal, _entries = space.chosen(bound)
+    removal, _entries = space.choose(bound)
     purge.remove(removal, "a test")
     assert removal.refusals == []
     return {entry.kernel for entry in inventory.entries(all_rows=True)}
@@ -43,8 +43,8 @@ def recipe(queue):
 class TestChosen:
     def test_nothing_stored(self):
         """An empty cache takes no bytes, and none of it is made."""
-        assert space.used() == 0
-        assert space.chosen(1)[1] == 0
+        assert space.measure() == 0
+        assert space.choose(1)[1] == 0
         assert not os.path.exists(places.binaries())
 
     @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ class TestChosen:
         for number, ago in enumerate(days):
             put(f"k{ago}", 10_000, ago, seconds=10.0**number)
         assert keep(bound) == left
-        assert space.used() <= bound
+        assert space.measure() <= bound
 
     def test_whole(self):
         """Code and programs of a kernel go together."""
@@ -81,15 +81,15 @@ class TestChosen:
     def test_pinned(self):
         """A pinned kernel stays, by name, pattern or digest."""
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
-        space.pin(["k9", where[8][-64:], "nobody*"])
+        space.save_pins(["k9", where[8][-64:], "nobody*"])
         assert keep(30_000) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
         """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
         assert {row.kind for row in gone} == {"code", "base"}
-        space.pin(["stays"])
-        removal, entries = space.chosen(1)
+        space.save_pins(["stays"])
+        removal, entries = space.choose(1)
         going = {address for item in removal.items for address in item.addresses}
         assert {row.address for row in gone} <= going
         assert entries == len([row for row in gone if row.is_shown])
@@ -111,11 +111,11 @@ class TestKeepBound:
         for name, size, days in (("a", 10_000, 3), ("b", 10_000, 2)):
             put(name, size, days)
             space.keep_bound()
-        assert space.used() > 20_000
+        assert space.measure() > 20_000
         put("c", 25_000, 1)
         space.keep_bound()
-        assert 25_000 < space.used() < 36_000
-        assert [reason for _digest, reason, _time in purge.removed()][:1] == [
+        assert 25_000 < space.measure() < 36_000
+        assert [reason for _digest, reason, _time in purge.read_removed()][:1] == [
             "the bound on space (KCL_MAX_SIZE)"
         ]
 
@@ -147,20 +147,20 @@ class TestKeepBound:
 class TestPins:
     def test_written(self):
         """At first nothing is pinned, and asking makes no file; then pins are kept once each."""
-        assert space.pins() == []
+        assert space.read_pins() == []
         assert not os.path.exists(places.own())
-        space.pin(["b", "a", "b"])
-        assert space.pins() == ["a", "b"]
-        space.pin([])
-        assert space.pins() == []
+        space.save_pins(["b", "a", "b"])
+        assert space.read_pins() == ["a", "b"]
+        space.save_pins([])
+        assert space.read_pins() == []
 
     @pytest.mark.parametrize("content", [b"{", b"{}", b"\xff", b"[1, null]"])
     def test_damaged(self, content):
         """A file that holds no pins pins nothing."""
-        space.pin(["a"])
+        space.save_pins(["a"])
         (place,) = pathlib.Path(places.own(places.PINS)).iterdir()
         place.write_bytes(content)
-        assert space.pins() == []
+        assert space.read_pins() == []
 
     def test_hold(self):
         """A name, a pattern, or a digest, of which twelve digits are enough."""

@@ -38,7 +38,7 @@ def test_told_apart(child):
     done = child.python("-m", "kcl", "run", "tiles.py", KCL_PROMOTE="off")
     assert done.returncode == 0, done.stderr
     with option.cache_dir(child.cache):
-        assert kernels.labels(kernels.last_run().rows) == NAMES
+        assert kernels.name_rows(kernels.find_last_run().rows) == NAMES
         said = [str(miss).partition(", ")[0] for miss in kcl.explain()]
         assert sorted(said) == sorted([*NAMES, *NAMES])
         listed = [(one.kernel, dict(one.parameters)) for one in kcl.entries("generator")]

@@ -117,7 +117,7 @@ class TestBuild:
         def fail(_context):
             raise ZeroDivisionError
 
-        monkeypatch.setattr(served, "_stage", fail)
+        monkeypatch.setattr(served, "_find_stage", fail)
         with (
             caplog.at_level(logging.WARNING, "kcl"),
             pytest.warns(kcl.CacheWarning, match="build a program"),

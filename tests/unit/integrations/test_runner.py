@@ -7,7 +7,6 @@ import zipfile
 import pytest
 
 from kcl.integrations import runner
-from kcl.integrations.runner import Target
 
 SHOW = """
 import sys, json
@@ -43,19 +42,19 @@ class TestParsed:
     )
     def test_program(self, line, kind, name, arguments):
         """The program is the first word that is no option; what follows is its own."""
-        assert runner.parsed(line.split())[0] == Target(kind, name, arguments)
+        assert runner.parse(line.split())[0] == (kind, name, arguments)
 
     def test_options(self):
         """Options add up, and take a list."""
         words = "--off generator,pocl --off=binary --strict hit --report --explain --fresh x"
-        assert runner.parsed(words.split())[1] == {
+        assert runner.parse(words.split())[1] == {
             "off": ["generator", "pocl", "binary"],
             "strict": ["hit"],
             "report": ["1", "explain"],
             "fresh": ["1"],
         }
         # The last one counts, and a name may have a comma.
-        traces = runner.parsed(["--trace=a, b", "--trace", "", "x"])[1]["trace"]
+        traces = runner.parse(["--trace=a, b", "--trace", "", "x"])[1]["trace"]
         assert traces == ["a, b", ""]
 
     @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ class TestParsed:
     )
     def test_needs_an_answer(self, line):
         """Help, and what names no program, are for the command line."""
-        assert runner.parsed(line.split()) is None
+        assert runner.parse(line.split()) is None
 
 
 @pytest.fixture
@@ -112,9 +111,7 @@ class TestProgram:
     def test_options_of_python(self, places):
         """`-O`, `-X` and `-P` are the interpreter's."""
         options = ("-O", "-X", "dev", *(("-P",) if sys.version_info >= (3, 11) else ()))
-        places_environment = places.environment
-        places.environment = lambda **given: places_environment(**given, PYTHONWARNINGS="ignore")
-        python, mine = both(places, "script.py", options=options)
+        python, mine = both(places, "script.py", options=("-W", "ignore", *options))
         assert json.loads(mine[1]) == json.loads(python[1])
 
     @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ class TestText:
     @pytest.mark.parametrize("source", ["", b"\xff"])
     def test_odd_source(self, context, source):
         """Nothing, and what is no text, is pyopencl's."""
-        assert served._text(cl.Program(context, source), None) is None
+        assert served._read_text(cl.Program(context, source), None) is None
 
 
 class TestNames:
@@ -21,16 +21,14 @@ class TestNames:
     @pytest.mark.parametrize(
         ("head", "options", "name"),
         [
-            ("#define NAME lap", [], "lap"),
-            ("", ["-DNAME=lap2"], "lap2"),
-            ("#define NAME(x) x", [], "NAME"),
-            ("", ["-DNAME=1"], "NAME"),
+            *(("#define NAME lap", [], "lap"), ("", ["-DNAME=lap2"], "lap2")),
+            *(("#define NAME(x) x", [], "NAME"), ("", ["-DNAME=1"], "NAME")),
         ],
     )
     def test_macro(self, context, head, options, name):
         """A kernel whose name is a macro has the name for which that stands, if it is a word."""
         program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
-        assert served._text(program, options).kernel == name
+        assert served._read_text(program, options).kernel == name
 
     @pytest.mark.parametrize(
         ("source", "name"),
@@ -42,4 +40,4 @@ class TestNames:
     )
     def test_behind_a_macro(self, context, source, name):
         """A kernel whose word is a macro, as in pyopencl's scans, is found behind it."""
-        assert served._text(cl.Program(context, source), None).kernel == name
+        assert served._read_text(cl.Program(context, source), None).kernel == name

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.inspect.explain import listing
-from kcl.inspect.explain.listing import distance, is_elsewhere, of, read
+from kcl.inspect.explain.listing import is_elsewhere, list_calls, measure_distance, read
 
 LOOPS = "'{[i]: 0<=i<n}'"
 FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")
@@ -24,7 +24,7 @@ def record(*listed, beside=(), file="driver.py"):
 
 def differences(before, after):
     """Return what is said of two records as they are written."""
-    found = listing.differences(of(before), of(after))
+    found = listing.find_differences(list_calls(before), list_calls(after))
     return [line for one in found for line in (one.sentence, *(f"  {line}" for line in one.diff))]
 
 
@@ -62,7 +62,7 @@ class TestLines:
         )
         found["calls"][1]["arguments"].append(["kernel_data", "[call 1, '...']"])
         found["calls"][2]["positional"] = 3
-        assert [one.line for one in of(found).calls] == [
+        assert [one.line for one in list_calls(found).calls] == [
             "GlobalArg 'x'(name='x')",
             f"make_kernel(domains={LOOPS}, instructions='a', kernel_data=[GlobalArg 'x', '...'])",
             "split_iname(it, 'i', 4)",
@@ -72,7 +72,7 @@ class TestLines:
     def test_no_reference(self):
         """A text that looks like a reference is none in quotes, nor where no such call stands before."""
         found = record(made("a"), ("f", [("x", "('call 1', \"call 1\", call 2, call 1)")]))
-        assert of(found).calls[1].line == "f(x=('call 1', \"call 1\", call 2, it))"
+        assert list_calls(found).calls[1].line == "f(x=('call 1', \"call 1\", call 2, it))"
 
 
 def of_f(text, name="x"):
@@ -309,7 +309,7 @@ class TestAnyRecord:
     def test_same(self, chain):
         """A record does not differ from itself."""
         assert differences(written(chain), written(chain)) == []
-        assert distance(of(written(chain)), of(written(chain))) == 0
+        assert measure_distance(list_calls(written(chain)), list_calls(written(chain))) == 0
 
     @settings(deadline=None)
     @given(chains(), st.data())
@@ -336,7 +336,7 @@ class TestRead:
         """A record comes back as it was written."""
         described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
         found = read(json.dumps(described).encode())
-        assert found == of(described)
+        assert found == list_calls(described)
         assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
 
     def test_none(self):
@@ -349,13 +349,18 @@ class TestRead:
 class TestDistance:
     def test_distance(self):
         """An argument that differs counts on both sides, and so does a fact beside the calls."""
-        assert distance(of(BEFORE), of(BEFORE)) == 0
+        assert measure_distance(list_calls(BEFORE), list_calls(BEFORE)) == 0
         after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        assert distance(of(BEFORE), of(after)) == 2
-        assert distance(of(BEFORE), of({**BEFORE, "beside": [["python", "3.11"]]})) == 1
+        assert measure_distance(list_calls(BEFORE), list_calls(after)) == 2
+        assert (
+            measure_distance(
+                list_calls(BEFORE), list_calls({**BEFORE, "beside": [["python", "3.11"]]})
+            )
+            == 1
+        )
 
     def test_files(self):
         """Records of other files are those of another program; a record without calls is nowhere."""
-        other = of(record(made("a"), split(1, 16), file="other.py"))
-        assert is_elsewhere(of(BEFORE), other)
-        assert not is_elsewhere(of(BEFORE), of(record()))
+        other = list_calls(record(made("a"), split(1, 16), file="other.py"))
+        assert is_elsewhere(list_calls(BEFORE), other)
+        assert not is_elsewhere(list_calls(BEFORE), list_calls(record()))
