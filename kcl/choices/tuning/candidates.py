@@ -100,7 +100,10 @@ class TuningCandidate(NamedTuple):
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """Make the folder of a tuning; it goes away. Its lock is free once the tuning and its children have ended."""
+    """Within the block, keep a folder for a tuning; remove first what killed tunings left.
+
+    The lock of the folder is free once the tuning and its children have ended.
+    """
     place = settings.temporary()
     for path in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
         # Another tuning may sweep the same folder, or hold its lock.
@@ -271,7 +274,7 @@ class CandidateFiles:
         return self._calls[form].sizes
 
     def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
-        """Return a call with some arguments given, the others being those of another call."""
+        """Return the call with some arguments of `base` replaced by these."""
         values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
             name: _to_host(self.queue, name, value)

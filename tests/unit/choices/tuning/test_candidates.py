@@ -85,10 +85,10 @@ class TestCandidate:
         Code that does not depend on a size is the same at its cut, and choices with equal code have one trial.
         """
         drawn = {inputs.NUMBERS, inputs.SIGNED}
-        four, again, eight = (workshop.candidate({"block": size}).trial for size in (4, 4, 8))
+        four, eight, again = (workshop.candidate({"block": size}).trial for size in (4, 8, 8))
         assert set(four.codes) == {"", "n = 7", "m = 2", *drawn}
         assert set(eight.codes) == {"", "m = 2", *drawn}
-        assert four is again is not eight
+        assert eight is again is not four
         assert four.program != eight.program
         assert len({code.digest for code in four.codes.values()}) == 1
         assert set(four.digests) == {"", "n = 7", "m = 2"}

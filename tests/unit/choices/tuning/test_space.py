@@ -93,8 +93,7 @@ class TestComparison:
         assert kcl.space(block=[16]).comparison == (None, None, ())
 
     @pytest.mark.parametrize(
-        "options",
-        [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}],
+        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}]
     )
     def test_bad(self, options):
         """What cannot be meant is refused where it is declared."""
