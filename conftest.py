@@ -145,6 +145,16 @@ def installed():
 
 
 @pytest.fixture
+def no_switches(monkeypatch):
+    """An environment without what any owner of a foreign cache reads, but for the root of a fresh cache."""
+    from kcl.foreign.table import ROWS
+
+    for variable in {variable for row in ROWS.values() for variable in row.variables}:
+        if variable not in ("HOME", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
 def child(tmp_path):
     """Child processes with a fresh home and cache directory."""
     directory = tmp_path / "child"
@@ -206,6 +216,24 @@ def _fill(directory, platform_name):
     )  # waits for the helper as long as a loaded machine makes it need
     project.finish()
     return project, cold, second
+
+
+@pytest.fixture
+def cache(filled):
+    """The cache of a cold and a warm run; only to be read."""
+    from kcl import option
+
+    option.cache_dir(filled.project.child.cache)
+    return filled.project
+
+
+@pytest.fixture
+def copy(warm):
+    """A copy of that cache."""
+    from kcl import option
+
+    option.cache_dir(warm.child.cache)
+    return warm
 
 
 @pytest.fixture

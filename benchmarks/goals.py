@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import bookkeeping
 import bundle
+import bypassed
 import calls
 import cold
 import entries
@@ -145,6 +146,16 @@ def _call(case: str, side: str, other: str) -> Callable[[Parts], Figure | None]:
         return Figure(*calls.ratio(one["microseconds"][side], one["microseconds"][other]))
 
     return figure
+
+
+def _bypassed(program: str, figure: Callable[[Any], Figure]) -> Callable[[Parts], Figure | None]:
+    """Take a figure of a program that kcl helps little or not at all."""
+
+    def found(parts: Parts) -> Figure | None:
+        one = parts.get("bypassed", {}).get(program)
+        return None if one is None else figure(one)
+
+    return found
 
 
 # The kernels of the part on sizes, and the bound on each.
@@ -617,6 +628,32 @@ GOALS = (
             clock=CPU,
         )
         for name, platform in (("PoCL", unchanged.POCL), ("Intel", unchanged.INTEL))
+    ),
+    *(
+        Goal(
+            f"{bypassed.ONE_UNIT}, `kcl run`, {side}: milliseconds more",
+            _bypassed(
+                bypassed.ONE_UNIT, lambda figures, side=side: Figure(bypassed.more(figures, side))
+            ),
+            most=30.0,
+            clock=CPU,
+        )
+        for side in bypassed.SIDES
+        if side != "plain"
+    ),
+    *(
+        Goal(
+            f"{program}: kcl / {other}",
+            _bypassed(
+                program, lambda figures, other=other: Figure(*bypassed.cost(figures, other=other))
+            ),
+            most=1.02 if other == bypassed.OFF else 1.05,
+            clock=CPU,
+        )
+        for program, one in bypassed.PROGRAMS.items()
+        if program != bypassed.ONE_UNIT
+        for other in one.sides
+        if other != "kcl"
     ),
     Goal(
         "`kcl run` of a program that uses neither package: milliseconds more",

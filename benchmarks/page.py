@@ -56,6 +56,10 @@ WHY = {
     "own cache empty": "PoCL unpacks the libraries; a child starts, imports a client, and stores what it fetched",
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
+    "one printed unit": "modules of kcl are imported, and what loopy's modules hold is noted as their imports end",
+    "asked": "as for one printed unit, and each made unit is digested as it is launched",
+    "bypassed, cold": "as for one printed unit, and the binary layer makes and publishes entries",
+    "bypassed, warm": "as for one printed unit, for the binaries of kcl are loaded as fast as those of pyopencl",
     "unchanged, driver of pyopencl on Intel": (
         "pyopencl's own cache answers there without kcl, so both sides load the same binaries; imports, templates and "
         "launches take most of the rest"

@@ -35,6 +35,7 @@ PARTS = {
     "prepare": "many kernels made ready, by two processes and by one",
     "threads": "new kernels launched from 16 threads at once",
     "unchanged": "programs that were not written for kcl",
+    "bypassed": "programs that kcl helps little or not at all",
     "storm": "processes that start cold at once",
     "large": "a kernel of many statements",
     "calls": "hot calls",

@@ -85,7 +85,7 @@ _NAMES = {
     "kcl.choices.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
-# What lower modules call of those above them, by the names of `kcl.base.ports`; a launch goes on without a tool.
+# What lower modules call of those above them, by the names of `kcl.base.port`; a launch goes on without a tool.
 PORTS = {
     "executor": "kcl.frontends.loopy.executor",
     "kernels": "kcl.handle",

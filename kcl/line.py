@@ -26,7 +26,7 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import Argument, LaunchableCode, show
 from kcl.frontends import RecipeResult
-from kcl.generate import running
+from kcl.generate import shown
 from kcl.generate.stage import CallValues, Generate
 from kcl.launch import Launcher
 from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
@@ -172,7 +172,7 @@ class Line:
 
     def lead(self) -> Lead:
         """Return the lead of one launch."""
-        return Lead(self.name, self.parameters, running.shown)
+        return Lead(self.name, self.parameters, shown)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -3,8 +3,6 @@
 import sys
 
 from kcl.base.settings import option
-from kcl.base.settings.option import cache_dir, get_cache_dir
-
-__all__ = ["cache_dir", "get_cache_dir"]
+from kcl.base.settings.option import *  # noqa: F403 - the public names, which type checkers read here
 
 sys.modules[__name__] = option

@@ -1,4 +1,4 @@
-"""kcl in the places of others: functions of its own there, and finders that attend to imports.
+"""Finders that attend to imports. A program that imports no attended module does without them.
 
 A finder finds no module itself, and changes the specifications of some modules that other finders find. A runner runs
 them. A `Listener` leaves that to the loader: no frame of kcl's stands below the code of a module. The base classes of
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from threading import get_ident
-from types import FunctionType
 from typing import Any
 
 
@@ -150,28 +149,3 @@ class _Loader:
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._kcl_own)
         self._kcl_run(module, self._kcl_own)
-
-
-def below_kcl(value: Any) -> Any:
-    """Return what stands below kcl's own functions, which call it."""
-    while is_of_kcl(value):
-        below = value.__dict__.get("__wrapped__")
-        if below is None:
-            break
-        value = below
-    return value
-
-
-def is_of_kcl(value: Any) -> bool:
-    """Return True for a function of kcl's own. No attribute tells: `functools.wraps` would copy it."""
-    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith(
-        "kcl."
-    )
-
-
-def uncounted(function: Any) -> None:
-    """Have warnings that code gives below a function name the line of its caller, as if the function were not there.
-
-    Python does not count the frames of its import; this makes the function's frame one of them.
-    """
-    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

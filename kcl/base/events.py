@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import ports, process, settings
+from kcl.base import port, process, settings
 
 if TYPE_CHECKING:
     import logging
@@ -50,7 +50,7 @@ class MissNote(NamedTuple):
     """A look-up that was no hit, its time, and its key, where the key is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of the recipe's parameters, None if they are unknown.
+    the texts of the recipe's parameters, None if they are unknown. `record` is that of the process, from the journal.
     """
 
     time: float
@@ -59,6 +59,7 @@ class MissNote(NamedTuple):
     key: Any
     texts: Mapping[str, bytes] = {}
     parameters: Mapping[str, str] | None = None
+    record: Mapping[str, Any] = {}
 
 
 class Collection(NamedTuple):
@@ -175,7 +176,7 @@ def listen() -> None:
         state.is_heard = True
         options = settings.read()
         if options.report or options.report_file:
-            ports.at("report").ending()
+            port("report").ending()
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
@@ -236,7 +237,7 @@ def emit(
             )
     if is_first:
         try:
-            ports.at("report").keep_journal()
+            port("report").keep_journal()
         except ImportError:
             # An application has left the tools out.
             logger().exception("this process keeps no statistics")

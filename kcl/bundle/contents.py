@@ -9,16 +9,19 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, read, write
 from kcl.bundle.info import CacheInfo, misfit
-from kcl.cache import layers, notes
+from kcl.cache import layers, notes, places, run_memo
 from kcl.cache.entry import Entry, entry_at, signers
 from kcl.cache.layer import Layer
 from kcl.cache.stores import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
-Place = tuple[str, str]  # the name of a layer, and the address there
+Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the address there
 Contents = dict[Place, Entry]
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
+# Memos travel beside the entries of layers.
+_MEMOS = (places.SHAPES,)
+_KINDS = (*settings.LAYERS, *_MEMOS)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -34,14 +37,14 @@ def complete() -> None:
 def collect_used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     complete()
-    return collect(layers.places_used(), info)
+    return collect(run_memo.places_used(), info)
 
 
 def collect(listed: Iterable[Place], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
-        entry = read_entry(layers.layer(kind), address, info) if kind in settings.LAYERS else None
+        entry = read_entry(_target(kind), address, info) if kind in _KINDS else None
         if entry is not None:
             add(entries, kind, address, entry, info)
         elif kind == settings.BINARY:
@@ -79,7 +82,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[Place, Entry]]:
     """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in settings.LAYERS:
+        if kind not in _KINDS:
             info.skipped[kind] += 1
             continue
         try:
@@ -102,10 +105,13 @@ def store(
     They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
     """
     for (kind, address), entry in unpack(data, info):
-        if reason := "" if into else _misplaced(kind, entry, usable):
+        is_memo = kind in _MEMOS
+        if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
+            continue
+        if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = layers.site(kind, into) if into else layers.layer(kind)
+        target = layers.site(kind, into) if into else _target(kind)
         before = read_entry(target, address)
         new = improve(before, entry)
         info._add(kind, entry)
@@ -120,6 +126,10 @@ def store(
         # By the note of a table an edit of that recipe is said on this machine, too.
         if not into and (note := str(entry.metadata.get("note") or "")):
             notes.write(note, entry.key.digest)
+
+
+def _target(kind: str) -> Layer | Store:
+    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
 
 
 def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:

@@ -91,6 +91,8 @@ def misfit(kind: str, key: Key) -> str:
     """Return why an entry cannot hit here; empty if it can."""
     if kind == settings.TUNING:
         kind, key = settings.BINARY, devices.of_table(key)
+    if kind not in settings.LAYERS:
+        return ""
     mine, here = devices.compared(key) if kind == settings.BINARY else moment.compared(key)
     if here is None:
         return f"there is no device of the platform {dict(key.parts).get('platform')} here"

@@ -43,8 +43,6 @@ ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
 # All parts in pieces together: a small entry does not unpack to a huge one.
 PIECES_LIMIT = 64 << 20
-_WORTH = 0.5
-_LEAST = 2 << 10
 
 _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
@@ -71,8 +69,11 @@ class Entry:
 
         Without pieces all parts are plain: a bundle compresses its entries together.
         """
-        described, body = _lay_out(self.parts, PIECES_LIMIT if in_pieces else 0)
-        header = _encode_header(self, described)
+        # Only what stores an entry packs one.
+        from kcl.cache import packing
+
+        parts, body = packing.lay_out(self.parts, PIECE, PIECES_LIMIT if in_pieces else 0)
+        header = packing.header(self.key, self.metadata, parts)
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
             limits = f"the limits of {HEADER_LIMIT} for its header and {ENTRY_LIMIT} in all"
             raise ValueError(f"an entry of {len(header)} + {len(body)} bytes is above {limits}")
@@ -204,19 +205,6 @@ def _check_header_digest(start: bytes, header: bytes) -> None:
         raise DamagedEntry("the digest over the entry's header does not fit its bytes")
 
 
-def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
-    for part in entry.key.parts:
-        if not (isinstance(part.name, str) and isinstance(part.value, str)):
-            raise TypeError(f"a key holds texts only: {part!r}")
-    document = {"key": entry.key.parts, "metadata": entry.metadata, "parts": described}
-    # `ensure_ascii` would write two lone surrogates and the character they encode as the same
-    # escapes. Names are sorted, so that equal entries have equal bytes.
-    text = json.dumps(
-        document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
-    return text.encode("utf-8", "surrogatepass")
-
-
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
     """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
     # The shape must be exact: a missing, additional or mistyped member raises one of the errors
@@ -251,22 +239,6 @@ def _refuse(constant: str) -> Any:
 
 
 _scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
-
-
-def _lay_out(parts: Mapping[str, bytes], room: int) -> tuple[list[tuple[Any, ...]], bytes]:
-    """Return the descriptions of the parts, and the body of the parts; at most `room` bytes of parts in pieces."""
-    described: list[tuple[Any, ...]] = []
-    body: list[bytes] = []
-    for name, part in parts.items():
-        pieces = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
-        stored = list(map(_packed, pieces)) if _LEAST < len(part) <= room else pieces
-        if sum(map(len, stored)) < len(part):
-            described.append((name, len(part), list(map(len, stored))))
-            room -= len(part)
-        else:
-            described.append((name, len(part)))
-        body += stored
-    return described, b"".join(body)
 
 
 def _read_parts(described: Any) -> Layout:
@@ -315,12 +287,6 @@ def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
             start += stored
         parts[name] = b"".join(plain)
     return parts
-
-
-def _packed(piece: bytes) -> bytes:
-    """Compress a piece where that pays."""
-    small = zlib.compress(piece)
-    return small if len(small) < _WORTH * len(piece) and len(small) + _LEAST < len(piece) else piece
 
 
 def _unpacked(piece: bytes, whole: int) -> bytes:

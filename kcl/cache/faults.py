@@ -9,13 +9,17 @@ import sys
 import time
 import warnings
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
-from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
+from kcl.errors import CacheFault, CacheMiss, DamagedEntry, UnusableDirectory
+
+if TYPE_CHECKING:
+    from kcl.base.events import Event
+    from kcl.cache.key import Key
 
 # The causes that are reported once for all layers.
 _FULL, _FORBIDDEN = "no space", "not permitted"
@@ -144,3 +148,20 @@ def site_words(refused: str) -> str:
     named = "list its owner as site_owners in a settings file, or "
     cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
     return refused.replace(trust.ELSEWHERE, cure)
+
+
+def forbidden(event: Event, key: Key | None) -> CacheMiss:
+    """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
+    import shlex
+
+    sought = f" (key {key.digest[:12]})" if key is not None else ""
+    cure = "run once without it to fill the cache."
+    if event.outcome == "miss":
+        ask = f"`python -m kcl explain {shlex.quote(event.kernel)}`"
+        cure = f"{ask} says what differs from the nearest earlier entry; {cure}"
+    elif event.outcome == "bypass":
+        cure = "nothing is stored as long as the reason holds: mend that first."
+    return CacheMiss(
+        f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
+        f"KCL_STRICT=hit allows hits only; {cure}"
+    )

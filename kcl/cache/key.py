@@ -15,8 +15,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import reprlib
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kcl.cache.phrases import Difference
 
 _WORD = 4
 # Begins the name of a part that only says where the thing behind it comes from.
@@ -31,14 +34,6 @@ class Part(NamedTuple):
 
     name: str
     value: str
-
-
-class Difference(NamedTuple):
-    """A part that differs between two keys; ``None`` stands for a part that one of them lacks."""
-
-    name: str
-    before: str | None
-    after: str | None
 
 
 class Key:
@@ -72,21 +67,9 @@ class Key:
         Parts are matched by name and, where a name is repeated, by occurrence. Parts of this key come first, in its
         order, then those that only the other key has. Keys of the same parts in another order differ in "(order)".
         """
-        before, after = by_occurrence(self.parts), by_occurrence(other.parts)
-        places = [*before, *(place for place in after if place not in before)]
-        differences = [
-            Difference(place[0], before.get(place), after.get(place))
-            for place in places
-            if before.get(place) != after.get(place)
-        ]
-        if not differences and self != other:
-            differences.append(
-                Difference(
-                    "(order)",
-                    *(", ".join(part.name for part in key.parts) for key in (self, other)),
-                )
-            )
-        return differences
+        from kcl.cache import phrases
+
+        return phrases.between(self.parts, other.parts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Key):
@@ -111,13 +94,3 @@ def _encode_part(part: Part) -> bytes:
     return b"".join(
         (len(name).to_bytes(_WORD, "little"), name, len(value).to_bytes(_WORD, "little"), value)
     )
-
-
-def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:
-    """Return values by their names and, where a name is repeated, its occurrence."""
-    seen: dict[str, int] = {}
-    placed = {}
-    for name, value in parts:
-        occurrence = seen[name] = seen.get(name, 0) + 1
-        placed[name, occurrence] = value
-    return placed

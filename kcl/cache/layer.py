@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import foreign
-from kcl.base import ports, settings
+from kcl.base import port, settings
 from kcl.cache import places
 from kcl.cache.entry import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
@@ -196,7 +196,7 @@ class Layer:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
         if not self.chosen.remote or self.off():
             return False
-        return bool(ports.at("remote").before_a_miss("hit" in self.chosen.strict))
+        return bool(port("remote").before_a_miss("hit" in self.chosen.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -243,6 +243,14 @@ class Layer:
         from kcl.cache import faults
 
         faults.say(self.name, self.place, action, error)
+
+    @contextmanager
+    def reporting(self, action: str) -> Iterator[None]:
+        """Report an error in the block as a fault: programs run as they would without what the block does."""
+        try:
+            yield
+        except (*_FAULTS, ImportError) as error:
+            self.fault(action, error)
 
     def _writable(self) -> list[Store]:
         return [store for store in self.stores if store.writable]

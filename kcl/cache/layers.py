@@ -109,12 +109,6 @@ def opened() -> dict[str, Layer]:
     return dict(_state().layers)
 
 
-def places_used() -> list[tuple[str, str]]:
-    """Return what this process used, as pairs of a layer's name and an address there."""
-    # Copies, since another thread may use an entry.
-    return [(name, place) for name, layer in opened().items() for place in list(layer.used)]
-
-
 def reset() -> None:
     """Forget every layer, so that the next look-up reads switches and places again, and warns again."""
     process.changed()

@@ -233,7 +233,9 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
             # The event tells the outcome, whether the attempt fails or not.
             event = _event(stage, job, look)
             events.emit(event, look.key, texts=stage.texts(look), asking=lead)
-        raise _forbidden(event, look.key)
+        from kcl.cache import faults
+
+        raise faults.forbidden(event, look.key)
     return look
 
 
@@ -288,23 +290,6 @@ def _set_aside(
         look = look._replace(key=look.key or key)
     reason = f"{stage.refused}: {error}"
     return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None)
-
-
-def _forbidden(event: Event, key: Key | None) -> CacheMiss:
-    """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
-    import shlex
-
-    sought = f" (key {key.digest[:12]})" if key is not None else ""
-    cure = "run once without it to fill the cache."
-    if event.outcome == "miss":
-        ask = f"`python -m kcl explain {shlex.quote(event.kernel)}`"
-        cure = f"{ask} says what differs from the nearest earlier entry; {cure}"
-    elif event.outcome == "bypass":
-        cure = "nothing is stored as long as the reason holds: mend that first."
-    return CacheMiss(
-        f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "
-        f"KCL_STRICT=hit allows hits only; {cure}"
-    )
 
 
 def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Event:

@@ -1,4 +1,4 @@
-"""The parts of a key in words: the text that a user reads where two keys differ.
+"""The differences between two keys, and the words for them that a user reads.
 
 `_WHOLE` and `_FIRST` are the one table of names. A sentence names the part that changed. Where the change is short
 enough, the sentence shows it.
@@ -7,16 +7,23 @@ enough, the sentence shows it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kcl.base.text.layout import alike, cut
 from kcl.base.text.names import dtype, of_value
-from kcl.cache.key import Difference
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 WIDTH = 60  # of a value in a sentence
+
+
+class Difference(NamedTuple):
+    """A part that differs between two keys; ``None`` stands for a part that one of them lacks."""
+
+    name: str
+    before: str | None
+    after: str | None
 
 
 class Origin(NamedTuple):
@@ -37,6 +44,33 @@ class About(NamedTuple):
     origins: Mapping[str, Origin] = {}
     binary: bool = False
     line: Callable[[str], int] = lambda _name: 0
+
+
+def between(
+    before: tuple[tuple[str, str], ...], after: tuple[tuple[str, str], ...]
+) -> list[Difference]:
+    """List the differences from the parts of one key to those of another; see `kcl.cache.key.Key.diff`."""
+    here, there = by_occurrence(before), by_occurrence(after)
+    places = [*here, *(place for place in there if place not in here)]
+    differences = [
+        Difference(place[0], here.get(place), there.get(place))
+        for place in places
+        if here.get(place) != there.get(place)
+    ]
+    if not differences and before != after:
+        orders = [", ".join(name for name, _value in parts) for parts in (before, after)]
+        differences.append(Difference("(order)", *orders))
+    return differences
+
+
+def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:
+    """Return values by their names and, where a name is repeated, its occurrence."""
+    seen: dict[str, int] = {}
+    placed = {}
+    for name, value in parts:
+        occurrence = seen[name] = seen.get(name, 0) + 1
+        placed[name, occurrence] = value
+    return placed
 
 
 def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B008 (immutable)

@@ -6,7 +6,7 @@
     kcl/tuning/                                         the tuning layer
     kcl/                                                files that belong to no entry: one folder for each sort
 
-`kcl.base.settings.option.folder` returns the paths of these three folders. A comment on each name below describes its
+`kcl.base.settings.folder` returns the paths of these three folders. A comment on each name below describes its
 content.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from kcl.base.settings import option
+from kcl.base import settings
 
 # Below the root, or below the folder of a checkout: the files that belong to no entry.
 KCL = "kcl"
@@ -34,6 +34,7 @@ JOURNAL = "journal"  # the counts, misses and late switches of each process that
 PACKS = "packs"  # notes on the packs of the remote
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 NOTES = "notes"  # small states by name: see kcl.cache.notes
+SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TABLES = "tuning"  # the tuning layer
 SORTS = (
@@ -45,6 +46,7 @@ SORTS = (
     PINS,
     QUARANTINE,
     REMOVED,
+    SHAPES,
 )
 
 # Beside the jobs: the beginning of the name of a helper's own PoCL cache.
@@ -68,20 +70,20 @@ FOLDERS = tuple(folder for folder, _pattern in (ROWS, PROGRAMS, KEPT))
 
 def own(sort: str = "") -> str:
     """Return kcl's own folder, or the folder in it for one sort of files."""
-    folder = option.folder(KCL)
+    folder = settings.folder(KCL)
     return os.path.join(folder, sort) if sort else folder
 
 
 def dictionaries() -> str:
     """Return the folder of the generator layer's PersistentDicts, one for each version of Python."""
-    return option.folder("pytools")
+    return settings.folder("pytools")
 
 
 def generated() -> str:
     """Return the folder of the generator layer's files, used where the PersistentDict is not usable."""
-    return os.path.join(option.folder("pytools"), GENERATED)
+    return os.path.join(settings.folder("pytools"), GENERATED)
 
 
 def binaries() -> str:
     """Return the folder of the binary layer."""
-    return os.path.join(option.folder("pyopencl"), BINARIES)
+    return os.path.join(settings.folder("pyopencl"), BINARIES)

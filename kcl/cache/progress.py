@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kcl.base import events, ports, process, settings
-from kcl.cache.program_name import program_path
+from kcl.base import events, port, process, settings
+from kcl.cache.run_memo import program_path
 
 # Seconds of work: what is quicker shows nothing.
 AFTER = 0.25
@@ -43,7 +43,7 @@ class RunProgress:
         """Count the kernels of this run, of those that the last run of the program asked for."""
         number = _programs(events.total()[settings.BINARY]) + 1
         if self.of is None:
-            journal = ports.at("journal")
+            journal = port("journal")
             counts = [
                 sum(
                     _programs(row)

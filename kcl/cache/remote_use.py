@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-from kcl.base import ports, process, settings
+from kcl.base import port, process, settings
 
 # Only kcl sets this, for the children of a process with a remote. With the underscore it is no
 # setting.
@@ -21,11 +21,11 @@ class Ending:
 
     def at_exit(self) -> None:
         """Leave what this process used for the next push."""
-        ports.at("remote ending").at_exit()
+        port("remote ending").at_exit()
 
     def in_worker(self) -> None:
         """Do as at the end, which a worker may not reach."""
-        ports.at("remote ending").in_worker()
+        port("remote ending").in_worker()
 
 
 class Folder:

@@ -52,7 +52,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
         elif fault := journal.fault():
             output.fail(f"the last misses cannot be read: {fault}")
         else:
-            near = meant(kernel or "", {miss.kernel for miss in history})
+            near = meant(kernel or "", {note.event.kernel for note in history})
             of = "" if kernel is None else f" of kernel {kernel!r}"
             words.append(f"no miss{of} is known{near}")
         output.say("\n".join([*words, *views.decisions(kernel)]))

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import click
 
@@ -45,14 +45,6 @@ _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
-class ShownEntry(NamedTuple):
-    """An entry with its place, and with its row in the catalogue."""
-
-    summary: ListedEntry
-    line: CacheEntry
-    entry: Entry
-
-
 def _flags(command: Any) -> Any:
     """Give a command the options that say what to print."""
     # The option that is added last stands first in the help.
@@ -86,20 +78,17 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
-    entries = [
-        ShownEntry(summary, line, _read(summary))
-        for summary, line in zip(summaries, catalogue.described(summaries), strict=True)
-    ]
+    entries = [*zip(summaries, map(_read, summaries), catalogue.described(summaries), strict=True)]
     if binary:
-        binary.write(_part(entries[0], "binary"))
+        binary.write(_part(*entries[0][:2], "binary"))
 
     def shown() -> None:
         if wanted:
-            click.echo("\n".join(_PIECES[name](entries[0]) for name in wanted))
+            click.echo("\n".join(_PIECES[name](*entries[0][:2]) for name in wanted))
         elif not binary:
-            output.say("\n\n".join(map(_about, entries)), _INDENT)
+            output.say("\n\n".join(_about(*parts) for parts in entries), _INDENT)
 
-    return output.Reply(lambda: [_in_full(entry, wanted) for entry in entries], shown)
+    return output.Reply(lambda: [_in_full(*parts, wanted) for parts in entries], shown)
 
 
 def _tuned(kernel: str, html: str | None) -> output.Reply:
@@ -174,13 +163,10 @@ def _chosen(
     return [*tables, *code, *programs][-1:] if wanted else [*code, *programs, *tables]
 
 
-def _about(shown: ShownEntry) -> str:
+def _about(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
     """Describe an entry in lines of a name and a value."""
-    line, metadata = shown.line, shown.entry.metadata
-    sizes = ", ".join(
-        f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items()
-    )
-    numbered, room = len(line.partners) > 1, output.width()
+    metadata, numbered, room = entry.metadata, len(line.partners) > 1, output.width()
+    sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in entry.parts.items())
     tables = views.tables(line.kernel) if line.layer != settings.BINARY else ()
     measured = sum(len(table.rows) for table in tables)
     facts = {
@@ -192,7 +178,7 @@ def _about(shown: ShownEntry) -> str:
         "recipe": line.recipe,
         "parameters": of_parameters(line.parameters),
         "front end": str(metadata.get("front_end", "")),
-        "options": " ".join(_options(shown.entry)) or "none",
+        "options": " ".join(_options(entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
         "arguments": ", ".join(
             f"{name} ({dtype or 'any'} {kind})"
@@ -203,7 +189,7 @@ def _about(shown: ShownEntry) -> str:
         "uses": f"{line.uses}, last {output.ago(line.last_used)}" if line.uses else "none",
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
-        "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
+        "file": shortened(summary.file, room - _INDENT) if room else summary.file,
         "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning"
         if measured
         else "",
@@ -215,40 +201,41 @@ def _about(shown: ShownEntry) -> str:
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
-def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
+def _in_full(
+    summary: ListedEntry, entry: Entry, line: CacheEntry, wanted: Sequence[str]
+) -> dict[str, Any]:
     """Write an entry as JSON."""
-    entry = shown.entry
     return {
-        **shown.line._asdict(),
-        "file": shown.summary.file,
+        **line._asdict(),
+        "file": summary.file,
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        **{name: _PIECES[name](shown) for name in wanted if name not in _DESCRIBED},
+        **{name: _PIECES[name](summary, entry) for name in wanted if name not in _DESCRIBED},
     }
 
 
 # By the name of what is asked for: its text.
-_PIECES: dict[str, Callable[[ShownEntry], str]] = {
-    "source": lambda shown: _text(shown, "source.cl"),
-    "log": lambda shown: _text(shown, "build.log"),
-    "invoker": lambda shown: _text(shown, "invoker.py"),
-    "parts": lambda shown: "\n".join(f"{name} = {value}" for name, value in shown.entry.key.parts),
-    "options": lambda shown: "\n".join(_options(shown.entry)),
-    "path": lambda shown: shown.summary.file,
-    "asm": lambda shown: assembly(_part(shown, "binary")),
+_PIECES: dict[str, Callable[[ListedEntry, Entry], str]] = {
+    "source": lambda summary, entry: _text(summary, entry, "source.cl"),
+    "log": lambda summary, entry: _text(summary, entry, "build.log"),
+    "invoker": lambda summary, entry: _text(summary, entry, "invoker.py"),
+    "parts": lambda _, entry: "\n".join(f"{name} = {value}" for name, value in entry.key.parts),
+    "options": lambda _, entry: "\n".join(_options(entry)),
+    "path": lambda summary, _: summary.file,
+    "asm": lambda summary, entry: assembly(_part(summary, entry, "binary")),
 }
 
 
-def _text(shown: ShownEntry, part: str) -> str:
-    return _part(shown, part).decode("utf-8", "replace").rstrip("\n")
+def _text(summary: ListedEntry, entry: Entry, part: str) -> str:
+    return _part(summary, entry, part).decode("utf-8", "replace").rstrip("\n")
 
 
-def _part(shown: ShownEntry, name: str) -> bytes:
-    part = shown.entry.parts.get(name)
+def _part(summary: ListedEntry, entry: Entry, name: str) -> bytes:
+    part = entry.parts.get(name)
     if part is None:
         output.fail(
-            f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}"
+            f"{summary.address} has no {name}; it has {', '.join(entry.parts) or 'no parts'}"
         )
     return part
 

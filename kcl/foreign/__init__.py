@@ -6,6 +6,7 @@ This module imports neither loopy nor pyopencl: a module's own switch counts onl
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -134,6 +135,11 @@ def directory_in_use(name: str) -> str:
     start, first, _now = environments()
     earlier = (place_in(ROWS[name], environment).path for environment in (first, start))
     return next(filter(os.path.isdir, earlier), here)
+
+
+def active_directory(name: str) -> str | None:
+    """Return the absolute path of the directory in use, None while the cache is off."""
+    return None if off(name) else os.path.abspath(directory_in_use(name))
 
 
 # The variables that decide the place of each cache.
@@ -281,7 +287,8 @@ def with_usable_cache(load: Callable[[], object]) -> None:
         ):
             raise FileNotFoundError("this user has no home directory")
         trust.check_writer(settings.user_cache_dir("pytools"))
-        load()
+        with _uncollected():
+            load()
     except (OSError, sqlite3.Error):
         from kcl.foreign import usable
 
@@ -290,6 +297,26 @@ def with_usable_cache(load: Callable[[], object]) -> None:
             raise
         with variables({"XDG_CACHE_HOME": folder}):
             load()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python's collector rest in a block, and have it take the objects of the block for old ones.
+
+    An import makes some hundred thousand objects that last: the collector spends 25 ms on those of loopy.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        # What the program froze stays frozen.
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
 
 
 def provide_pocl() -> str:

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 from kcl import foreign
 from kcl.foreign import contents
 from kcl.foreign.table import ROWS, CacheRow
 
-
-class LateSwitch(NamedTuple):
-    """A change that its owner did not see."""
-
-    cache: str
-    variable: str
-    value: str | None
-    words: str
+# A change that its owner did not see: cache, variable, value and words, as `kcl status --json` prints them.
+LateSwitch = dict[str, Any]
 
 
 def find() -> list[LateSwitch]:
@@ -37,9 +31,12 @@ def find() -> list[LateSwitch]:
         if variable and contents.is_here(name):
             late[name, variable] = f"{row.title}, read {row.read}"
     return [
-        LateSwitch(
-            name, variable, now.get(variable), f"{_change(variable, now)} too late for {words}"
-        )
+        {
+            "cache": name,
+            "variable": variable,
+            "value": now.get(variable),
+            "words": f"{_change(variable, now)} too late for {words}",
+        }
         for (name, variable), words in late.items()
     ]
 

@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings
-from kcl.base.attended import uncounted
+from kcl.base import process, settings, uncounted
 from kcl.errors import RecipeError
-from kcl.generate.running import carrying, thread
+from kcl.generate import carrying, thread
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.key import Key
     from kcl.code import Code
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import FrontEnd, Result, Unit
 
 

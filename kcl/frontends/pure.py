@@ -13,13 +13,14 @@ from kcl import frontends
 from kcl.cache.key import Key
 from kcl.frontends.loopy import moment
 from kcl.frontends.loopy.callables import pure
-from kcl.generate.running import carrying
+from kcl.generate import carrying
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import Unit
 
 

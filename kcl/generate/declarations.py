@@ -1,14 +1,10 @@
-"""A recipe on the line: its function, its parameters, the user's declarations, and the evidence for a later miss."""
+"""A recipe on the line: its function, its parameters, and the user's declarations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
-
-from kcl.base import settings
-
-PARAMETER = "parameter "
 
 
 class Declarations(NamedTuple):
@@ -45,36 +41,6 @@ class RecipeCall(NamedTuple):
     def written(self) -> FunctionType:
         """The function that the user wrote, below decorators that keep it as `functools.wraps` does."""
         return below(self.function)
-
-
-class Evidence(NamedTuple):
-    """The evidence for a later miss of a recipe: the texts of its key.
-
-    Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
-
-    `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
-    holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
-    """
-
-    texts: Mapping[str, str]
-    origins: Mapping[str, tuple[str, int]] = {}
-    record: Mapping[str, Any] | None = None
-    # The file and line of the recipe, or of the first call outside of a recipe.
-    site: str = ""
-
-    @property
-    def parameters(self) -> list[tuple[str, str]]:
-        """The texts of the recipe's parameters by name, as far as the record has them."""
-        named = [
-            part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)
-        ]
-        return [(name[len(PARAMETER) :], text) for name, text in named]
-
-
-def site_of(function: Any) -> str:
-    """Return the file of a function, without its folder, or the cell of a notebook, and its first line."""
-    code = function.__code__
-    return settings.place_of(code.co_filename, code.co_firstlineno)
 
 
 def below(function: Any) -> FunctionType:

@@ -3,18 +3,51 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.generate.declarations import PARAMETER, Evidence, RecipeCall, site_of
-from kcl.generate.running import shown
+from kcl.base import settings
+from kcl.generate import shown
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
+    from kcl.generate.declarations import RecipeCall
 
+PARAMETER = "parameter "
 # The parts of a key that stand for what is described in full; no path is in a key.
 _CONTENT = frozenset({"record", "unit", "source"})
 _LONGEST = 1000  # characters of a parameter
+
+
+class Evidence(NamedTuple):
+    """The evidence for a later miss of a recipe: the texts of its key.
+
+    Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
+
+    `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
+    holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
+    """
+
+    texts: Mapping[str, str]
+    origins: Mapping[str, tuple[str, int]] = {}
+    record: Mapping[str, Any] | None = None
+    # The file and line of the recipe, or of the first call outside of a recipe.
+    site: str = ""
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """The texts of the recipe's parameters by name, as far as the record has them."""
+        named = [
+            part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)
+        ]
+        return [(name[len(PARAMETER) :], text) for name, text in named]
+
+
+def site_of(function: Any) -> str:
+    """Return the file of a function, without its folder, or the cell of a notebook, and its first line."""
+    code = function.__code__
+    return settings.place_of(code.co_filename, code.co_firstlineno)
 
 
 def of_recipe(call: RecipeCall) -> Evidence:

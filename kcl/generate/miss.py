@@ -1,4 +1,4 @@
-"""A miss of the generator layer: generated code is written as rows."""
+"""A miss of the generator layer: code is generated and written as rows. No hit needs a word of this."""
 
 from __future__ import annotations
 
@@ -8,18 +8,62 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from kcl.base import events, port
 from kcl.cache.entry import Entry
 from kcl.code import dtype_text, file_name
-from kcl.generate.declarations import PARAMETER, Evidence
+from kcl.generate.evidence import PARAMETER, Evidence
 from kcl.generate.rows import code_version, special_keys
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
+    from kcl.cache.layer import Layer
+    from kcl.cache.lookup import Look
     from kcl.code import Code
-    from kcl.generate.protocol import OpenArguments
+    from kcl.generate.protocol import OpenArguments, Result, Unit
     from kcl.generate.rows import Dtypes
 
 _LONGEST = 80  # characters of a parameter in a listing
+
+
+def deciding(made: Unit, base: OpenArguments, dtypes: Dtypes, has_key: bool) -> Dtypes:
+    """Return the dtypes of a call that decide the code. The front end infers dtypes only if some are not needed."""
+    used = {name: dtype for name, dtype in dtypes.items() if name in base.names}
+    needed = {name: dtype for name, dtype in used.items() if name in base.needed}
+    return (
+        needed if has_key and len(needed) < len(used) and made.follows(used, base.needed) else used
+    )
+
+
+def generated(
+    result: Result,
+    made: Unit,
+    layer: Layer,
+    direct: Key | None,
+    base: OpenArguments,
+    used: Dtypes,
+    look: Look,
+    started: float,
+) -> tuple[Code, list[tuple[str, Entry]], Look]:
+    """Generate code: the code, the rows that are stored, and the look, which tells why there are none.
+
+    `direct` is the key of the result, None if it has none. The work `started` at a time of `time.perf_counter`.
+    """
+    if look.outcome == "miss":
+        made.missed(result.name)
+    code, refused = result.generate(used)
+    why = layer.off(frozenset({made.front_end}))
+    off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
+    refused = refused or off
+    if refused and look.outcome == "miss":
+        look = look._replace(outcome="bypass", reason=refused)
+    key, stored = look.key, list[tuple[str, Entry]]()
+    if not refused and look.outcome != "bypass" and direct is not None:
+        result.prove()
+        seconds = time.perf_counter() - started
+        key, stored = entries(direct, result.evidence(), base, code, used, seconds)
+    if layer.chosen.dump:
+        port("dump").note_code(code)
+    return code, stored, look._replace(key=key)
 
 
 def entries(
@@ -72,6 +116,15 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
         name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
         for name, value in told.items()
     }
+
+
+def described(result: Result) -> dict[str, bytes]:
+    """Return the texts of a recipe and of its calls; none where they cannot be described."""
+    try:
+        return texts(result.evidence())
+    except Exception as error:
+        events.logger().info("the miss of %s cannot be described: %r", result.name, error)
+        return {}
 
 
 def _placed(option: str, evidence: Evidence) -> str | list[str]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Argument, Code
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
 
 # The format of the generator key; it stands beside the version and the files of kcl.
 FORMAT = "5"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import events, ports
+from kcl.base import events, port
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.layer import Layer
-    from kcl.generate.declarations import Evidence
+    from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import OpenArguments, Result, Unit
 
 
@@ -177,7 +177,7 @@ class Generate(Stage[CallValues]):
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), call)
         if self.layer.chosen.dump:
-            ports.at("dump").note_code(ready.code)
+            port("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._asked.remark)
 
     def counted(self, call: CallValues, look: Look) -> Look:
@@ -216,27 +216,12 @@ class Generate(Stage[CallValues]):
         started = time.perf_counter()
         self._asked.remark = ""
         made, used = self._made(call)
-        if look.outcome == "miss":
-            made.missed(self._asked.name)
-        code, refused = self._asked.generate(used)
-        why = self.layer.off(frozenset({made.front_end}))
-        off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
-        refused = refused or off
-        if refused and look.outcome == "miss":
-            look = look._replace(outcome="bypass", reason=refused)
-        key, entries = look.key, list[tuple[str, Entry]]()
-        if not refused and look.outcome != "bypass" and self._key is not None:
-            assert self.base is not None
-            self._asked.prove()
-            seconds = time.perf_counter() - started
-            key, entries = miss.entries(
-                self._key, self._asked.evidence(), self.base, code, used, seconds
-            )
-        if self.layer.chosen.dump:
-            ports.at("dump").note_code(code)
+        assert self.base is not None
+        code, entries, look = miss.generated(
+            self._asked, made, self.layer, self._key, self.base, used, look, started
+        )
         promised = call.launch and look.outcome == "miss" and bool(entries)
-        ready = self._of_this_run(made_ready(code), call)
-        return Product(ready, entries, promised, look._replace(key=key))
+        return Product(self._of_this_run(made_ready(code), call), entries, promised, look)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; none where they cannot be described."""
@@ -244,11 +229,7 @@ class Generate(Stage[CallValues]):
             return {}
         from kcl.generate import miss
 
-        try:
-            return miss.texts(self._asked.evidence())
-        except Exception as error:
-            events.logger().info("the miss of %s cannot be described: %r", self._asked.name, error)
-            return {}
+        return miss.described(self._asked)
 
     # the steps of making
 
@@ -262,12 +243,10 @@ class Generate(Stage[CallValues]):
             self.base, self.front_end = made.open(dtypes), made.front_end
         if call.launch:
             _require(self.base, call.values)
-        used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
-        needed = {name: dtype for name, dtype in used.items() if name in self.base.needed}
-        # Without a key no row has the dtypes. The front end infers dtypes only if some are not needed.
-        if self._key is not None and len(needed) < len(used):
-            used = needed if made.follows(used, self.base.needed) else used
-        return made, used
+        from kcl.generate import miss
+
+        # Without a key no row has the dtypes.
+        return made, miss.deciding(made, self.base, dtypes, has_key=self._key is not None)
 
     def _of_this_run(self, ready: LaunchableCode, call: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""

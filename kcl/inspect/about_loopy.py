@@ -8,7 +8,7 @@ from types import ModuleType
 
 from kcl.base import events, settings
 from kcl.cache import layers
-from kcl.cache.program_name import driver_name
+from kcl.cache.run_memo import driver_name
 
 _MOST = 5  # questions in a report
 # Packages whose modules are never blamed.

@@ -59,7 +59,7 @@ class ListedEntry:
 
     `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
     recorded calls), or in the tuning layer "facts" (the outcomes of candidates).
-    `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
+    `modified` is in seconds since the epoch: for a file the time of its last use, to a day or so, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
     `is_shown` is False for rows that only lead to code, and for facts.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcl.base import settings
+from kcl.base.events import MissNote
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
@@ -19,7 +20,6 @@ from kcl.cache import layers
 from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.history.records import COUNTERS, DIGITS, SELDOM, Record, merged
 from kcl.inspect.inventory import ListedEntry
 
@@ -152,7 +152,7 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
     if not run:
         return None
     history, names = journal.last_misses(), {record["name"] for record in run}
-    missed = [miss for miss in history if miss.process in names]
+    missed = [note for note in history if note.record["name"] in names]
     late = [note["words"] for note in journal.late() if note["program"] == run[0]["program"]]
     return Run(
         run[0]["driver"],
@@ -182,27 +182,30 @@ def _counted(run: Iterable[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def of_records(run: Iterable[Record], missed: Iterable[JournalMiss]) -> list[KernelRow]:
+def of_records(run: Iterable[Record], missed: Iterable[MissNote]) -> list[KernelRow]:
     """Return the look-ups of the processes of a run, kernel by kernel."""
     entries = {entry.digest[:DIGITS]: entry for entry in inventory.entries()}
     return rows(of_run(run, missed, entries), entries)
 
 
 def of_run(
-    run: Iterable[Record], missed: Iterable[JournalMiss], entries: Entries
+    run: Iterable[Record], missed: Iterable[MissNote], entries: Entries
 ) -> list[LookSummary]:
     """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
     looks = [
         LookSummary(
-            *miss[2:6],
-            miss.key.digest if miss.key else "",
+            note.event.layer,
+            note.event.kernel,
+            note.event.outcome,
+            note.event.reason,
+            note.key.digest if note.key else "",
             1,
-            miss.time,
-            miss.seconds,
+            note.time,
+            note.event.seconds,
             0.0,
-            _texts(miss.parameters),
+            _texts(note.parameters),
         )
-        for miss in missed
+        for note in missed
     ]
     codes = {
         text_of(entry): entry

@@ -21,7 +21,7 @@ from kcl import drivers, foreign
 from kcl.base import process, settings
 from kcl.base.settings import option, parsers, trust
 from kcl.base.text.layout import counted
-from kcl.cache import layers, places
+from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import signers
 from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
@@ -299,7 +299,8 @@ def _entries(
 
 def brought() -> list[tuple[ListedEntry, list[str]]]:
     """Return kcl's own entries that came from a remote, each with the ids of its keys."""
-    listed = inventory.entries(all_rows=True, own=True)
+    memos = inventory.of_store(places.SHAPES, run_memo.store(places.SHAPES), [])
+    listed = [*inventory.entries(all_rows=True, own=True), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
 
 

@@ -137,6 +137,6 @@ def _remarks() -> list[str]:
     waiting = misses.pending()
     return [
         *remarks(),
-        *(switch.words for switch in late()),
+        *(switch["words"] for switch in late()),
         *(() if waiting.helper else waiting.described()),
     ]

@@ -16,7 +16,8 @@ from typing import Any
 
 from kcl.base import process
 
-# An attribute of a program of pyopencl: its ServedProgram, None if the build failed.
+# An attribute of a program of pyopencl: kcl's own program and the options as the driver gets them; None if the build
+# failed.
 SERVED = "_kcl_served"
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyopencl as cl
 
 from kcl import foreign
 from kcl.base import events
 from kcl.integrations import SERVED
-
-if TYPE_CHECKING:
-    from kcl.integrations.served import ServedProgram
 
 NEEDED = (
     "Program.build",
@@ -109,16 +106,16 @@ def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
 def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_build_info(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        served: ServedProgram | None = vars(self).get(SERVED)
+        served = vars(self).get(SERVED)
         if served is None or keywords or len(arguments) != 2:
             return original(self, *arguments, **keywords)
-        device, parameter = arguments
+        (program, options), (device, parameter) = served, arguments
         if parameter == cl.program_build_info.OPTIONS:
-            return served.options
+            return options
         answer = original(self, device, parameter)
-        if parameter == cl.program_build_info.LOG and served.program.logs:
-            devices = [own_device for own_device, _name in served.program.build.devices]
-            answer = served.program.logs[devices.index(device)] or answer
+        if parameter == cl.program_build_info.LOG and program.logs:
+            devices = [own_device for own_device, _name in program.build.devices]
+            answer = program.logs[devices.index(device)] or answer
         return answer
 
     return get_build_info

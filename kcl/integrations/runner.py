@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from kcl.base import process, settings
 # The folder with the `sitecustomize` of children, which Python imports from PYTHONPATH as it starts.
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
-# The options without a value: the field of the request, and the word in it, for the report one of KCL_REPORT.
+# The options without a value: the option that they stand for, and its word, for the report one of KCL_REPORT.
 _FLAGS = {
     "--report": ("report", "1"),
     "--explain": ("report", "explain"),
@@ -32,15 +33,8 @@ class Target(NamedTuple):
     arguments: tuple[str, ...]
 
 
-class RunRequest(NamedTuple):
-    """The request in a command line: the program, and the words of each option."""
-
-    program: Target
-    off: tuple[str, ...] = ()
-    strict: tuple[str, ...] = ()
-    report: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()
-    trace: tuple[str, ...] = ()
+# The words of each option of a command line, by its name.
+Options = dict[str, list[str]]
 
 
 class FreshCaches:
@@ -61,38 +55,36 @@ class FreshCaches:
 _fresh = process.shared(FreshCaches)
 
 
-def parsed(arguments: list[str]) -> RunRequest | None:
+def parsed(arguments: list[str]) -> tuple[Target, Options] | None:
     """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
-    rest, options = list(arguments), dict[str, tuple[str, ...]]()
+    rest, options = list(arguments), Options()
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word in _KINDS or word == "-" or not word.startswith("-"):
             rest = rest if word in _KINDS else [word, *rest]
             kind = _KINDS.get(word, "script")
-            return RunRequest(Target(kind, rest[0], tuple(rest[1:])), **options) if rest else None
+            return (Target(kind, rest[0], tuple(rest[1:])), options) if rest else None
         if word in _FLAGS:
             name, value = _FLAGS[word]
         elif name in ("--off", "--strict", "--trace") and (equals or rest):
             name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
-        words = (
-            [value]
-            if name == "trace"
-            else [item.strip() for item in value.split(",") if item.strip()]
-        )
-        options[name] = (*options.get(name, ()), *words)
+        # The name of a file may have a comma.
+        words = [value] if name == "trace" else filter(None, map(str.strip, value.split(",")))
+        options.setdefault(name, []).extend(words)
     return None
 
 
 def main(arguments: list[str]) -> bool:
     """Run the program that a command line names, to its own end; False if the command line needs an answer."""
-    wanted = parsed(arguments)
-    if wanted is None:
+    request = parsed(arguments)
+    if request is None:
         return False
+    program, options = request
     try:
-        _set_variables(wanted)
+        _set_variables(**options)
     except ValueError as error:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -111,7 +103,7 @@ def main(arguments: list[str]) -> bool:
 
         # A program that asks for no kernel gets a report too.
         events.listen()
-    as_main(wanted.program)
+    as_main(program)
     return True
 
 
@@ -126,33 +118,34 @@ def inherit() -> None:
     settings.export({"PYTHONPATH": os.pathsep.join([CHILDREN, *before]), settings.RUN: interpreter})
 
 
-def _set_variables(wanted: RunRequest) -> None:
+def _set_variables(
+    off: Sequence[str] = (),
+    strict: Sequence[str] = (),
+    report: Sequence[str] = (),
+    fresh: Sequence[str] = (),
+    trace: Sequence[str] = (),
+) -> None:
     """Set the variables of the options; children inherit them."""
-    for word in wanted.strict:
+    for word in strict:
         if word not in ("hit", "fault"):
             raise ValueError(f"--strict takes hit or fault, not {word!r}")
-    if wanted.strict:
-        settings.export(
-            {
-                "KCL_STRICT": ",".join(
-                    dict.fromkeys([*sorted(settings.read().strict), *wanted.strict])
-                )
-            }
-        )
-    if wanted.report:
-        before = settings.read()
-        # The words of the variable stay: `--report` adds to it.
-        words = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
+    before, variables = settings.read(), dict[str, str]()
+    if strict:
+        variables["KCL_STRICT"] = ",".join(dict.fromkeys([*sorted(before.strict), *strict]))
+    if report:
+        # The words of the variable stay: `--report` adds to it. A file stands last, as its name may have a comma.
+        words = ["1" if word == "table" else word for word in sorted(before.report)]
         file = [f"json:{before.report_file}"] if before.report_file else []
-        settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*words, *wanted.report, *file]))})
-    if wanted.trace and wanted.trace[-1]:
-        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
-    if wanted.off or wanted.fresh:
+        variables["KCL_REPORT"] = ",".join(dict.fromkeys([*words, *report, *file]))
+    if trace and trace[-1]:
+        variables["KCL_TRACE"] = os.path.abspath(trace[-1])
+    settings.export(variables)
+    if off or fresh:
         from kcl import foreign
         from kcl.foreign.shell import made
 
-        settings.export(made(list(wanted.off), [], _fresh().folder if wanted.fresh else None))
-        if wanted.fresh:
+        settings.export(made([*off], [], _fresh().folder if fresh else None))
+        if fresh:
             # No later run would use the entries that a helper completes.
             settings.export({"KCL_PROMOTE": "off"})
         foreign.begin()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyopencl as cl
 
@@ -27,13 +27,6 @@ _BEHIND = r"^[ \t]*{}(?:(?:\s|\w+\s*\([^()]*\))+void\s+(\w+)|\(\s*(\w+))"
 _OPENCL = frozenset({"opencl"})
 # An attribute of a context: its second stage lives as long as the context.
 _BUILD = "_kcl_build"
-
-
-class ServedProgram(NamedTuple):
-    """The content of a served program: kcl's own program, and the options as the driver gets them."""
-
-    program: BuiltProgram
-    options: str
 
 
 def _is_new(program: Any, devices: Any) -> bool:
@@ -132,7 +125,7 @@ def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
             raise
         layers.binary().fault("build a program", error)
         return None
-    setattr(program, SERVED, ServedProgram(built, options.decode("utf-8")))
+    setattr(program, SERVED, (built, options.decode("utf-8")))
     program._prg = built.program._get_prg()
     how = (
         "cache retrieval" if built.is_stored else "source build resulting from a binary cache miss"

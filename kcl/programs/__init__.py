@@ -6,8 +6,7 @@ import functools
 import sys
 from typing import Any
 
-from kcl.base import attended
-from kcl.base.attended import is_of_kcl, uncounted
+from kcl.base import is_of_kcl, uncounted
 
 
 # Once: recipes and the face of loopy ask for it.
@@ -21,6 +20,8 @@ def note_outside() -> None:
     def run(package: Any, loader: Any) -> None:
         loader.exec_module(package)
         _note_builds(package)
+
+    from kcl.base import attended
 
     attended.runner("pyopencl".__eq__, run).install()
 

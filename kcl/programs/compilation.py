@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
+from kcl.cache.entry import Entry
 from kcl.code import ProgramText
 from kcl.programs.driver import Promise
 from kcl.programs.kernels import kernel_names
-from kcl.programs.program_key import headers_stand, passed
+from kcl.programs.program_key import headers_stand, marks, passed
 
 if TYPE_CHECKING:
-    from kcl.cache.entry import Entry
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look
     from kcl.programs.driver import Driver
@@ -133,7 +134,7 @@ def entries(
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
     lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, messages, strict=False)}
     for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-        entry = driver.entry(text, slot, log).described(**more)
+        entry = described(driver, text, slot, log).described(**more)
         try:
             complete = driver.completed(program, slot, entry)
         except (cl.Error, ValueError, IndexError) as error:
@@ -144,3 +145,28 @@ def entries(
         elif complete.parts.get("binary"):
             whole.append((slot.address, complete))
     return whole, tuple(promises)
+
+
+def described(driver: Driver, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:
+    """Describe a program that was built; its binary is not in it."""
+    log = driver.messages(log)
+    for mark, directory in marks(slot.options):
+        # The log names headers by their place, which is another one in another run.
+        log = log.replace(directory, mark)
+    device = slot.device
+    metadata = {
+        "kernel": text.kernel,
+        "kernels": list(text.kernels),
+        "program": text.source_digest,
+        "options": list(slot.options.flags),
+        "platform": {"name": device.platform.name, "version": device.platform.version},
+        "device": {"name": device.name, "driver": device.driver_version},
+        "created": int(time.time()),
+        **driver.described(slot),
+    }
+    source = driver.given(text.source).encode("utf-8", "surrogatepass")
+    return Entry(
+        slot.key,
+        metadata,
+        {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")},
+    )

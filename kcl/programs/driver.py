@@ -10,7 +10,6 @@ import ctypes
 import hashlib
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,10 @@ from kcl import foreign
 from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.key import Part
-from kcl.programs.program_key import marks
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.code import ProgramText
     from kcl.programs.open_jobs import OpenJobs
     from kcl.programs.program_key import ProgramSlot
 
@@ -99,30 +96,6 @@ class Driver:
     def described(self, _slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that an entry holds for the process that completes it."""
         return {}
-
-    def entry(self, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:
-        """Describe a program that was built; its binary is not in it."""
-        log = self.messages(log)
-        for mark, directory in marks(slot.options):
-            # The log names headers by their place, which is another one in another run.
-            log = log.replace(directory, mark)
-        device = slot.device
-        metadata = {
-            "kernel": text.kernel,
-            "kernels": list(text.kernels),
-            "program": text.source_digest,
-            "options": list(slot.options.flags),
-            "platform": {"name": device.platform.name, "version": device.platform.version},
-            "device": {"name": device.name, "driver": device.driver_version},
-            "created": int(time.time()),
-            **self.described(slot),
-        }
-        source = self.given(text.source).encode("utf-8", "surrogatepass")
-        return Entry(
-            slot.key,
-            metadata,
-            {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")},
-        )
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyopencl as cl
 
 from kcl import foreign
-from kcl.base import events, ports, process, spans
+from kcl.base import events, port, process, spans
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -391,7 +391,7 @@ class Build(Stage[BuildRequest]):
 
     def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
         if self.layer.chosen.dump:
-            ports.at("dump").program(text.source_digest, address, entry)
+            port("dump").program(text.source_digest, address, entry)
 
 
 def _log(entry: Entry, slot: ProgramSlot) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from kcl.base import events, settings
-from kcl.cache import layers
+from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
 # For so long `remote_write = "exit"` waits.
@@ -29,7 +29,7 @@ def in_worker() -> None:
 
 def _leave() -> bool:
     """Leave what this run used for the next push; return False for nothing, and without a remote."""
-    places = layers.places_used()
+    places = run_memo.places_used()
     if not settings.read().remote or not places:
         return False
     used.leave(project.name(), places)

@@ -97,14 +97,18 @@ def killed(child, **variables):
     (child.directory / "solver.py").write_text(PROGRAM)
 
 
-def solved(child, *options, **variables):
+def ran(child, *words, **variables):
+    """Run a command of kcl in a batch job, which must end well."""
+    variables = {"PYOPENCL_CTX": "portable", "SLURM_JOB_ID": "1", **variables}
+    done = child.python("-m", "kcl", *words, **variables)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def solved(child, *options):
     """Run the program to its end; return what it said beside its numbers."""
-    command = [sys.executable, "-m", "kcl", "run", *options, "solver.py"]
-    environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
-    done = subprocess.run(
-        command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300
-    )
-    assert (done.returncode, done.stdout) == (0, "[128.0, 192.0]\n"), done.stderr
+    done = ran(child, "run", *options, "solver.py")
+    assert done.stdout == "[128.0, 192.0]\n"
     return done.stderr
 
 
@@ -126,12 +130,7 @@ def test_open_jobs_are_told(child, platform_name):
     (child.directory / "solver.py").write_text(PROGRAM)
 
     def said(*words, **variables):
-        environment = child.environment(PYOPENCL_CTX="portable", **variables)
-        command = [sys.executable, "-m", "kcl", *words]
-        done = subprocess.run(
-            command, env=environment, cwd=child.directory, text=True, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
+        done = ran(child, *words, **variables)
         return done.stdout + done.stderr
 
     words = "2 programs wait to be completed: run `kcl flush`"

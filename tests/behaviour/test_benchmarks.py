@@ -17,7 +17,7 @@ BENCHMARKS = ROOT / "benchmarks"
 PARTS = (
     *("imports", "processes", "cold", "large", "calls", "lookup", "storm", "entries", "listing"),
     *("prepare", "threads", "bookkeeping", "recording", "unchanged", "bundle", "sizes", "tiers"),
-    "tuning",
+    *("bypassed", "tuning"),
 )
 PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MEASURED = ROOT / "doc" / "explanation" / "measured"

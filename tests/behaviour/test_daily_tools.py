@@ -79,7 +79,7 @@ import nox
 
 @nox.session(venv_backend="none")
 def calculate(session):
-    session.run(PYTHON, "driver.py")
+    session.run("PYTHON", "driver.py")
 """
 TOX = """
 [tox]
@@ -125,6 +125,26 @@ NOTEBOOK = {
 }
 MAKE = "all: one two\none two:\n\t@PYTHON driver.py\n"
 RIGHT = [24.0, False]  # the sum, and that loopy was not imported
+# Tools by the module that is imported: words behind Python, files by name, and what is printed.
+STARTED = {
+    "coverage": (("-m", "coverage", "run", "--branch", "driver.py"), {}, [RIGHT]),
+    "nox": (("-m", "nox"), {"noxfile.py": NOX}, [RIGHT]),
+    "tox": (("-m", "tox", "-e", "py"), {"tox.ini": TOX}, [RIGHT]),
+    "dask": (("dask_driver.py",), {"dask_driver.py": DASK}, [[RIGHT, RIGHT]]),
+    "distributed": (("workers.py",), {"workers.py": DISTRIBUTED}, [[RIGHT, RIGHT]]),
+    "ray": (("ray_driver.py",), {"ray_driver.py": RAY}, [[RIGHT, RIGHT]]),
+    "uv": (
+        ("-m", "uv", "run", "--no-project", "--python", sys.executable, "python", "driver.py"),
+        {},
+        [RIGHT],
+    ),
+}
+SLOW = {"tox", "dask", "distributed", "ray", "uv"}
+
+
+def name_of(name):
+    """Return the parameter of a tool."""
+    return pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +188,6 @@ class TestTools:
         assert json.loads(first.stdout) == [24.0, True]
         assert answers(filled, "-O", "driver.py") == [RIGHT]
 
-    def test_coverage(self, filled):
-        """A run under coverage, which traces each line."""
-        pytest.importorskip("coverage")
-        assert answers(filled, "-m", "coverage", "run", "--branch", "driver.py") == [RIGHT]
-
     def test_zipapp(self, filled, tmp_path):
         """The modules lie in one archive, by zipapp of Python's library."""
         (tmp_path / "app").mkdir()
@@ -187,34 +202,14 @@ class TestTools:
         code = "import os; os.execvp('make', ['make', '-j', '2'])"
         assert answers(filled, "-c", code) == [RIGHT, RIGHT]
 
-    def test_nox(self, filled):
-        """A session of nox."""
-        pytest.importorskip("nox")
-        (filled.directory / "noxfile.py").write_text(NOX.replace("PYTHON", repr(sys.executable)))
-        assert answers(filled, "-m", "nox") == [RIGHT]
-
-    @pytest.mark.slow
-    def test_tox(self, filled):
-        """An environment of tox, which gets the variables."""
-        pytest.importorskip("tox")
-        (filled.directory / "tox.ini").write_text(TOX.replace("PYTHON", sys.executable))
-        assert answers(filled, "-m", "tox", "-e", "py") == [RIGHT]
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("name", ["dask", "distributed"])
-    def test_dask(self, filled, name):
-        """Calls that Dask sends to its worker processes."""
+    @pytest.mark.parametrize("name", [name_of(name) for name in STARTED])
+    def test_started(self, filled, name):
+        """A tool that runs the driver, or calls its work in worker processes."""
         pytest.importorskip(name)
-        text = {"dask": DASK, "distributed": DISTRIBUTED}[name]
-        (filled.directory / f"{name}_driver.py").write_text(text)
-        assert answers(filled, f"{name}_driver.py") == [[RIGHT, RIGHT]]
-
-    @pytest.mark.slow
-    def test_uv(self, filled):
-        """A program that `uv run` starts."""
-        pytest.importorskip("uv")
-        words = ("uv", "run", "--no-project", "--python", sys.executable, "python", "driver.py")
-        assert answers(filled, "-m", *words) == [RIGHT]
+        words, files, said = STARTED[name]
+        for file, text in files.items():
+            (filled.directory / file).write_text(text.replace("PYTHON", sys.executable))
+        assert answers(filled, *words) == said
 
     @pytest.mark.slow
     def test_shiv(self, filled, tmp_path):
@@ -251,10 +246,3 @@ class TestTools:
         assert answers(filled, "-m", "snakemake", "--cores", "2") == []
         for name in ("one.txt", "two.txt"):
             assert json.loads((filled.directory / name).read_text()) == RIGHT
-
-    @pytest.mark.slow
-    def test_ray(self, filled):
-        """Calls that Ray sends to its worker processes."""
-        pytest.importorskip("ray")
-        (filled.directory / "ray_driver.py").write_text(RAY)
-        assert answers(filled, "ray_driver.py") == [[RIGHT, RIGHT]]

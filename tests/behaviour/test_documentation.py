@@ -113,7 +113,6 @@ class Reader:
         word, value = self.note(example)
         listed = console.commands(example.parsed)
         lines = []
-        self.rest()
         for number, command in enumerate(listed):
             lines.append(f"$ {command.text}\n{command.expected}")
             if console.check_promise(command.text):
@@ -121,6 +120,7 @@ class Reader:
             if re.fullmatch(r"(export )?\w+=\S*( \w+=\S*)*", command.text):
                 self.shell += command.text + "\n"
                 continue
+            self.rest(command.text)
             terminal = {} if re.search(r"(?<!\|)\|(?!\|)", command.text) else {"COLUMNS": COLUMNS}
             status, printed = console.run(
                 self.shell + command.text, self.directory, self.environment | terminal
@@ -132,7 +132,7 @@ class Reader:
             assert WRITES or not different, f"$ {command.text}\n{different}"
             if WRITES == "all" if "..." in command.expected else different:
                 lines[-1] = f"$ {command.text}\n{printed.rstrip()}\n"
-            self.rest()
+        self.rest()
         whole = example.document.text[example.region.start : example.region.end]
         self.transcripts.append(
             (
@@ -149,12 +149,14 @@ class Reader:
             text = text[:start] + block + text[end:]
         path.write_text(text, encoding="utf-8")
 
-    def rest(self) -> None:
-        """Let the helper process end its work, as it does while a reader reads."""
+    def rest(self, command: str = "") -> None:
+        """Let the helper process end its work, as it does while a reader reads; itself before files are removed."""
         home = pathlib.Path(self.environment["HOME"])
         for folder in (*home.glob(".cache/kcl"), *self.directory.glob("*/kcl")):
             if (folder / "pending").is_dir():
                 assert client.idle(str(folder), 180.0)
+                if "rm -rf" in command:
+                    assert client.quiet(str(folder), 180.0)
 
 
 @functools.cache

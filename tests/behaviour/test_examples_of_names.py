@@ -29,10 +29,7 @@ def public():
                 if inspect.isfunction(one) or isinstance(one, kinds)
             ]
             found |= {f"{name}.{each}": getattr(value, each) for each in calls}
-    return found | {
-        "option.cache_dir": kcl.option.cache_dir,
-        "option.get_cache_dir": kcl.option.get_cache_dir,
-    }
+    return found | {f"option.{name}": getattr(kcl.option, name) for name in kcl.option.__all__}
 
 
 PUBLIC = public()

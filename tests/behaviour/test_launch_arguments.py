@@ -199,11 +199,6 @@ class TestImages:
             ("picture", lambda _: np.zeros((2, 3), np.float32), "image2d_t, not of class ndarray"),
             (
                 "picture",
-                lambda queue: cl.Buffer(queue.context, 1, 24),
-                "image2d_t, not of class Buffer",
-            ),
-            (
-                "picture",
                 lambda queue: picture(queue, 0, shape=(2, 3, 2)),
                 "image2d_t, not of IMAGE3D",
             ),
@@ -212,11 +207,6 @@ class TestImages:
                 "how",
                 lambda queue: picture(queue, [[1]]),
                 "'how' is a pyopencl.Sampler, not of class Image",
-            ),
-            (
-                "other",
-                lambda _: None,
-                "'other' is a pyopencl.Image of type image2d_t, not of class NoneType",
             ),
         ],
     )
@@ -357,13 +347,7 @@ class TestLaunchSizes:
                 {"global_size": 4.0},
                 "global_size is a number of work-items, 0 or more, or a tuple of at most three, not",
             ),
-            ({"global_size": (4.0,)}, "global_size is a number of .* not the tuple"),
-            ({"global_size": "n"}, "global_size is a number of .* not the str 'n'"),
             ({"local_size": (1, 1, 1, 1)}, "local_size is a number of .* not the tuple"),
-            (
-                {"local_size": 0},
-                "local_size is a number of work-items, 1 or more, .* not the int 0",
-            ),
             (
                 {"local_size": (2, 0)},
                 "local_size is a number of work-items, 1 or more, .* not the tuple",

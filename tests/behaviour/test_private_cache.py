@@ -20,15 +20,13 @@ FOUND = [("generator", "hit"), ("binary", "hit")]
 
 
 @pytest.fixture
-def looked_up():
+def looked_up(looks):
     """Return what launches a kernel and returns the outcomes of its look-ups."""
-    seen = []
-    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
 
     def launched(kernel, queue):
-        del seen[:]
+        looks.clear()
         kernel(queue, x=np.zeros(8, np.float32), a=np.float32(1.0))
-        return list(seen)
+        return [(event.layer, event.outcome) for event in looks]
 
     return launched
 
@@ -71,8 +69,8 @@ class TestBlock:
         looked_up(scaled(), queue)
         with kcl.option.cache_dir(tmp_path / "private"):
             looked_up(add(), queue)
-            assert {one.kernel for one in journal.last_misses()} == {"add"}
-        assert {one.kernel for one in journal.last_misses()} == {"scaled"}
+            assert {miss.event.kernel for miss in journal.last_misses()} == {"add"}
+        assert {miss.event.kernel for miss in journal.last_misses()} == {"scaled"}
         with kcl.option.cache_dir(tmp_path / "private"):
             misses = {
                 layer: row["misses"] for (_day, layer, _kernel), row in journal.rows().items()

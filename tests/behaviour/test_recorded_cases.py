@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 from beside import check, programs, ran
 
@@ -20,6 +18,4 @@ told = ran(PROGRAMS, "run")
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_recorded_cases(program, told):
     """The numbers are those of a run without a cache; the second run hits alone, and has a unit made only if asked."""
-    if program.title.startswith("sympy") and not importlib.util.find_spec("sympy"):
-        pytest.skip("sympy is not installed")
     check(program, told[program.title])

@@ -38,7 +38,8 @@ def unit(text="y[i] = 2*x[i]", extra=(), name="recorded", loopy=lp, **keywords):
 
 
 def again():
-    """Go on as a new process would: with what lies on disk."""
+    """Go on as a new process would: with what lies on disk, after a look-up."""
+    proofs.use()
     proofs.write()
     layers.reset()
 
@@ -96,18 +97,16 @@ def generated(_info):
 class TestByReference:
     """What loopy keeps by reference counts at the call and again where code is needed."""
 
-    def test_callable_of_the_program(self, launch):
+    def test_callable_of_the_program(self, launch, looks):
         """A generator of preambles of the program is in no key: nothing is stored, and the reason names it."""
 
         @kcl.kernel
         def recipe():
             return lp.register_preamble_generators(unit(), [generated])
 
-        looks = []
-        kcl.add_hook(lambda event: looks.append((event.outcome, event.reason)))
         assert "#define GLOBAL 2" in recipe().source(launch.queue.context)
-        assert looks[0][0] == "bypass"
-        assert "generated (test_recorder.py:" in looks[0][1]
+        assert looks[0].outcome == "bypass"
+        assert "generated (test_recorder.py:" in looks[0].reason
 
 
 class TestHandedOut:
@@ -146,7 +145,7 @@ def test_shown_parameters(launch):
 
 
 class TestErrors:
-    def test_another_way(self, launch):
+    def test_another_way(self, launch, looks):
         """A recipe that goes on differently after an error gives the same in every run; the second one is a hit."""
 
         @kcl.kernel
@@ -157,11 +156,9 @@ class TestErrors:
             except KeyError:
                 return lp.split_iname(made, "i", 4)
 
-        looks = []
-        kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
         first, second, _carried = twice(lambda: launch(recipe()))
         assert first == second == 240.0
-        assert [outcome for layer, outcome in looks if layer == "generator"] == ["miss", "hit"]
+        assert [one.outcome for one in looks if one.layer == "generator"] == ["miss", "hit"]
 
     @pytest.mark.parametrize("change", ["default target", "reduction"])
     def test_proof_under_other_surroundings(self, change, monkeypatch, real):
@@ -329,7 +326,7 @@ class TestFaults:
 
     def test_damaged_proofs(self, launch):
         """Proofs of a strange form prove nothing."""
-        unit()
+        launch(unit())
         proofs.write()
         layer = layers.generator()
         (key,) = [

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from printed import SCHEMA, differs
 
 from kcl import cli, option
-from kcl.foreign.late_switches import LateSwitch
 
 pytestmark = pytest.mark.one_platform
 
@@ -50,7 +49,7 @@ class TestSchema:
     def test_filled(self, warm):
         """What the commands print of a cache that was used, damaged and told of late switches."""
         option.cache_dir(warm.child.cache)
-        late_switching.leave(LateSwitch("pocl", "POCL_KERNEL_CACHE", None, "too late"))
+        late_switching.leave(late_switching.switch("POCL_KERNEL_CACHE", None, "too late"))
         address, entry = warm.binary_of("typed")
         assert differs("status", said := printed("status")) == []
         assert {row["kind"] for row in said["layers"]} == {"kcl", "below", "neighbour"}

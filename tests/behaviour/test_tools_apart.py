@@ -7,7 +7,15 @@ import pytest
 from harness import PLATFORMS, Child
 from house import PACKAGE
 
+from kcl import drivers
+
 TOOLS = ("bundle", "cli", "inspect", "remote", "tuning", "workers")
+# The file or the folder of each driver.
+DRIVERS = [
+    f"{module.split('.')[2]}{ending}"
+    for module, _driver in drivers.TABLE.values()
+    for ending in ("", ".py")
+]
 DRIVER = """
 import json
 import sys
@@ -46,17 +54,24 @@ print(json.dumps([doubled.tolist(), y.tolist(), kcl.__file__, sorted(names)]))
 
 
 @pytest.mark.one_platform
-def test_a_launch_needs_no_tool(tmp_path, platform_name):
+@pytest.mark.parametrize(
+    ("left_out", "strict"),
+    [(TOOLS, ("fault", "hit,fault")), ((*TOOLS, *DRIVERS), ("",))],
+    ids=["tools", "tools and drivers"],
+)
+def test_a_launch_needs_no_tool(tmp_path, platform_name, left_out, strict):
+    """Where an application left a driver out, too, its platform has the plain one, and a warning says so."""
     child = Child(tmp_path)
-    shutil.copytree(PACKAGE, tmp_path / "kcl", ignore=shutil.ignore_patterns(*TOOLS, "__pycache__"))
-    for strict in ("fault", "hit,fault"):
+    ignored = shutil.ignore_patterns(*left_out, "__pycache__")
+    shutil.copytree(PACKAGE, tmp_path / "kcl", ignore=ignored)
+    for words in strict:
         run = child.run(
-            DRIVER.replace("PLATFORM", repr(PLATFORMS[platform_name])), KCL_STRICT=strict
+            DRIVER.replace("PLATFORM", repr(PLATFORMS[platform_name])), KCL_STRICT=words
         )
         assert run.returncode == 0, run.stderr
-        assert "kcl" not in run.stderr
+        assert "kcl" not in run.stderr or left_out is not TOOLS
         doubled, y, file, names = json.loads(run.stdout)
         assert doubled == [6.0] * 4
         assert y == [12.0] * 4
         assert file == str(tmp_path / "kcl" / "__init__.py")
-        assert not {*TOOLS} & {*names}
+        assert not {*left_out} & {*names}

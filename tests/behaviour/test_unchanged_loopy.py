@@ -232,40 +232,6 @@ class TestLibrary:
         assert run(child, platform_name, USER + END)[0][2] == 2016.0 + 125 * 64
 
 
-SWITCHED = """
-import sys, json
-import numpy as np, pyopencl as cl
-import loopy as lp
-
-platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
-
-
-def launch(factor):
-    unit = lp.make_kernel("{[i]: 0<=i<8}", f"y[i] = {factor}*x[i]", name=f"by_{factor}", lang_version=(2018, 2))
-    _, (y,) = unit.executor(queue.context)(queue, x=np.ones(8))
-    return float(y[0])
-
-
-lp.set_caching_enabled(False)
-found = [launch(2)]
-lp.set_caching_enabled(True)
-with lp.CacheMode(False):
-    found.append(launch(3))
-found.append(launch(4))
-"""
-
-
-@pytest.mark.one_platform
-class TestSwitchedByCall:
-    def test_under_kcl_run(self, child, platform_name):
-        """loopy.set_caching_enabled and CacheMode switch the generator layer off and on, at any time."""
-        found, _, counts = run(child, platform_name, SWITCHED + END)
-        assert found == [2.0, 3.0, 4.0]
-        assert counts["generator"] == [0, 1]
-
-
 REGISTERED = """
 import sys, json
 import numpy as np, pyopencl as cl

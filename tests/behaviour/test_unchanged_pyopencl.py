@@ -38,17 +38,6 @@ class TestSwitches:
         assert not list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
 
     @pytest.mark.one_platform
-    def test_strict(self, child, platform_name):
-        """`KCL_STRICT=hit` raises CacheMiss at the build, and nothing where the program is stored."""
-        missed = child.run(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")
-        assert missed.returncode == 1
-        assert "CacheMiss" in missed.stderr.splitlines()[-1]
-        child.json(ADDED, PLATFORMS[platform_name])
-        assert child.json(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")[1] == [
-            ["binary", "hit"]
-        ]
-
-    @pytest.mark.one_platform
     def test_uninstalled(self, child, platform_name):
         """After `kcl.uninstall` programs are pyopencl's; those that were built stay usable."""
         code = (

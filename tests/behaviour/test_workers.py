@@ -39,12 +39,6 @@ if __name__ == "__main__":
     with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
         assert pool.map(work, [1, 2]) == [1, 2]
 """
-FUTURES = """
-if __name__ == "__main__":
-    from concurrent.futures import ProcessPoolExecutor
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(sys.argv[1])) as pool:
-        assert list(pool.map(work, [1, 2])) == [1, 2]
-"""
 PROCESSES = """
 if __name__ == "__main__":
     for number in (1, 2):
@@ -63,7 +57,6 @@ if __name__ == "__main__":
 METHODS = ("fork", "spawn", "forkserver")
 WAYS = {
     **{f"pool, {how}": (POOL, how) for how in METHODS},
-    **{f"futures, {how}": (FUTURES, how) for how in METHODS},
     **{f"os._exit after flush, {how}": (PROCESSES, how) for how in METHODS},
     "os.fork": (FORKED, ""),
 }

@@ -11,8 +11,7 @@ import collections
 import dataclasses
 import enum
 import importlib
-import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import loopy as lp
 import numpy as np
@@ -77,25 +76,6 @@ class Listed(list):
     pass
 
 
-class Named(dict):
-    pass
-
-
-class Together(set):
-    pass
-
-
-class Texts(Sequence):
-    def __init__(self, *texts):
-        self.texts = list(texts)
-
-    def __len__(self):
-        return len(self.texts)
-
-    def __getitem__(self, place):
-        return self.texts[place]
-
-
 class Pairs(Mapping):
     def __init__(self, **pairs):
         self.pairs = pairs
@@ -120,18 +100,6 @@ def texts_changed(made, change, run):
 
 
 TWICE, THRICE = "z[i] = 2*x[i]", "z[i] = 3*x[i]"
-WHOLE = np.array(["", TWICE], dtype=object)
-HELD = {"value": TWICE}
-
-
-class Slotted:
-    __slots__ = ("text",)
-
-    def __init__(self):
-        self.text = TWICE
-
-    def __iter__(self):
-        return iter([self.text])
 
 
 class Reading(tuple):
@@ -149,39 +117,7 @@ TEXTS = {
     "a_list": (lambda: [TWICE], second),
     "a_list_of_a_class": (lambda: Listed([TWICE]), second),
     "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
-    "a_view_of_an_array_of_objects": (
-        lambda: WHOLE[1:],
-        lambda _part: WHOLE.__setitem__(1, THRICE),
-    ),
-    "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
-    "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
-    "a_slot_of_an_object": (Slotted, lambda text: setattr(text, "text", THRICE)),
     "a_global_that_a_method_reads": (lambda: Reading([""]), lambda _texts: FACTOR.update(factor=3)),
-}
-
-
-def parameters_changed(made, change, run):
-    """Make a unit with a size before the size changes, and one afterwards."""
-    pairs = made()
-    one = sized(fixed_parameters=pairs)
-    change(pairs)
-    other = sized(fixed_parameters=pairs)
-    return run(one, z=out()), run(other, z=out())
-
-
-def smaller(pairs):
-    """Change the size."""
-    pairs["n"] = 4
-
-
-SIZES = {"n": 6}
-PARAMETERS = {
-    "a_dictionary_of_a_class": (lambda: Named(n=6), smaller),
-    "a_mapping_of_the_user": (lambda: Pairs(n=6), lambda pairs: smaller(pairs.pairs)),
-    "a_proxy_of_a_dictionary": (
-        lambda: types.MappingProxyType(SIZES),
-        lambda _proxy: smaller(SIZES),
-    ),
 }
 
 
@@ -189,8 +125,12 @@ def texts_that_change(run):
     return {name: texts_changed(*row, run) for name, row in TEXTS.items()}
 
 
-def parameters_that_change(run):
-    return {name: parameters_changed(*row, run) for name, row in PARAMETERS.items()}
+def a_mapping_of_the_user(run):
+    pairs = Pairs(n=6)
+    one = sized(fixed_parameters=pairs)
+    pairs.pairs["n"] = 4
+    other = sized(fixed_parameters=pairs)
+    return run(one, z=out()), run(other, z=out())
 
 
 def an_array_computed_from_another(run):
@@ -208,19 +148,6 @@ def changed_before_a_later_transformation(run):
     second(texts)
     split = lp.split_iname(unit, "i", 4)
     return run(split), run(unit)
-
-
-def a_set_of_a_class(run):
-    names = Together({"i"})
-    unit = lp.make_kernel(
-        ["{[i]: 0<=i<8}", "{[j]: 0<=j<8}"],
-        ["z[i] = 2*x[i] {id=a}", "y[j] = 3 {id=b}"],
-        [*data(), lp.GlobalArg("y", np.float64, shape=(8,))],
-        **VERSION,
-    )
-    first = lp.make_reduction_inames_unique(unit, names)
-    names.add("j")
-    return run(first), run(lp.make_reduction_inames_unique(unit, names))
 
 
 def an_argument_whose_attribute_is_set(run):
@@ -414,37 +341,18 @@ class Table(np.ndarray):
     pass
 
 
-def unwritten():
-    """Return a view that nobody may write, of an array that can be written."""
-    values = np.full(8, 2.0)[:]
-    values.flags.writeable = False
-    return values
-
-
-# The tables of a program, and how each changes once the unit is made.
-TABLES = {
-    "a_table_that_is_a_view": (
-        lambda: np.full((2, 8), 2.0)[1],
-        lambda values: values.base[1].fill(3),
-    ),
-    "a_table_that_nobody_may_write": (unwritten, lambda values: values.base.fill(3)),
-    "a_table_that_is_no_array_of_numpy": (
-        lambda: np.full(8, 2.0).view(Table),
-        lambda values: values.fill(3),
-    ),
-}
-
-
-def table_changed(made, change, run):
-    """Launch a unit whose table changed after it was made."""
-    values = made()
-    unit = looked(values)
-    change(values)
+def a_table_that_is_a_view(run):
+    values = np.full((2, 8), 2.0)
+    unit = looked(values[1])
+    values[1].fill(3)
     return run(unit)
 
 
-def tables_that_change(run):
-    return {name: table_changed(*row, run) for name, row in TABLES.items()}
+def a_table_that_is_no_array_of_numpy(run):
+    values = np.full(8, 2.0).view(Table)
+    unit = looked(values)
+    values.fill(3)
+    return run(unit)
 
 
 def a_table_changed_between_launches(run):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from kcl import cli
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
 from kcl.inspect import inventory
 
 
@@ -30,3 +32,9 @@ def program(kernel: str) -> inventory.ListedEntry:
     entries = inventory.named(kernel, [*inventory.entries()])
     (binary,) = [entry for entry in entries if entry.layer == "binary"]
     return binary
+
+
+def with_parts(entry: Entry, **values: str) -> Entry:
+    """Return an entry whose key has other values of some parts."""
+    parts = [(part.name, values.get(part.name, part.value)) for part in entry.key.parts]
+    return Entry(Key(parts), entry.metadata, entry.parts)

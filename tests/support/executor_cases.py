@@ -203,17 +203,6 @@ for one, scalars in TYPED.items():
 
 
 @kcl.kernel(pure=True, version="1")
-def flags():
-    """Compare; the output is boolean."""
-    return vector("y[i] = x[i]", "flags", np.bool_)
-
-
-@case(flags)
-def booleans(launch, queue):
-    return seen(queue, launch(queue, x=np.array([True, False, True])))
-
-
-@kcl.kernel(pure=True, version="1")
 def opened(name="opened"):
     """y = a*x, every dtype left open; under a name, so that each case begins without an entry."""
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name=name)
@@ -314,27 +303,6 @@ def automatic_strides(launch, queue):
 
 
 @kcl.kernel(pure=True, version="1")
-def padded():
-    """Rows of a fixed stride."""
-    return lp.make_kernel(
-        "{[i,j]: 0<=i<n and 0<=j<3}",
-        "y[i,j] = x[i,j]",
-        [
-            lp.GlobalArg("x", np.float32, shape="n,3", strides=(4, 1)),
-            lp.GlobalArg("y", np.float32, shape="n,3"),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="padded",
-    )
-
-
-@case(padded)
-def fixed_strides(launch, queue):
-    x = cl_array.to_device(queue, host(8).reshape(2, 4))[:, :3]
-    return seen(queue, launch(queue, x=x), x=x)
-
-
-@kcl.kernel(pure=True, version="1")
 def separated(dtype=np.float32):
     """Planes of an array are arguments of their own."""
     knl = lp.make_kernel(
@@ -373,22 +341,6 @@ def zero_size(launch, queue):
         error_of(lambda: launch(queue, x=empty, b=host(1), a=2)),
         error_of(lambda: launch(queue, x=empty, y=empty, b=dev(queue, 1), a=2)),
     ]
-
-
-@kcl.kernel(pure=True, version="1")
-def unknown_shape():
-    """An array of which only the beginning is known."""
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = x[i]",
-        [lp.GlobalArg("x", np.float32, shape=None), lp.GlobalArg("y", np.float32, shape="n"), ...],
-        name="unknown_shape",
-    )
-
-
-@case(unknown_shape)
-def shapes_that_are_not_known(launch, queue):
-    return [seen(queue, launch(queue, x=host(9), n=n)) for n in (3, 9)]
 
 
 # }}}
@@ -462,62 +414,6 @@ def structures(launch, queue):
 
 
 @kcl.kernel(pure=True, version="1")
-def vectors():
-    """OpenCL's vector types are structures to numpy, with titles."""
-    from pyopencl import cltypes
-
-    return vector("y[i] = x[i]", "vectors", cltypes.float4)
-
-
-@case(vectors)
-def vector_types(launch, queue):
-    from pyopencl import cltypes
-
-    x = np.zeros(3, cltypes.float4)
-    x["x"], x["w"] = [1, 2, 3], [4, 5, 6]
-    return [
-        seen(queue, launch(queue, x=x)),
-        seen(queue, launch(queue, x=cl_array.to_device(queue, x))),
-    ]
-
-
-@kcl.kernel(pure=True, version="1")
-def with_preamble():
-    """Functions of the user's own: one that brings its preamble, and a macro."""
-    from loopy.kernel.function_interface import ScalarCallable
-    from loopy.types import NumpyType
-
-    class Triple(ScalarCallable):
-        def with_types(self, arg_id_to_dtype, clbl_inf_ctx):  # noqa: ARG002
-            known = {0: NumpyType(np.float32), -1: NumpyType(np.float32)}
-            return self.copy(name_in_target="triple", arg_id_to_dtype=known), clbl_inf_ctx
-
-        def generate_preambles(self, target):  # noqa: ARG002
-            yield ("10_triple", "inline float triple(float x) { return 3*x; }")
-
-    shift = [("20_shift", "#define SHIFT(x) ((x) + 100)")]
-    knl = vector("y[i] = triple(x[i]) + SHIFT(x[i])", "with_preamble", preambles=shift)
-    knl = lp.register_callable(knl, "triple", Triple("triple"))
-    return lp.register_callable(knl, "SHIFT", _same_type("SHIFT"))
-
-
-def _same_type(name):
-    from loopy.kernel.function_interface import ScalarCallable
-
-    class SameType(ScalarCallable):
-        def with_types(self, arg_id_to_dtype, clbl_inf_ctx):
-            known = {0: arg_id_to_dtype[0], -1: arg_id_to_dtype[0]}
-            return self.copy(name_in_target=name, arg_id_to_dtype=known), clbl_inf_ctx
-
-    return SameType(name)
-
-
-@case(with_preamble)
-def functions_and_preambles(launch, queue):
-    return seen(queue, launch(queue, x=host(4)))
-
-
-@kcl.kernel(pure=True, version="1")
 def called():
     """A loopy function called by the entry point."""
     inner = lp.make_function("{[j]: 0<=j<4}", "b[j] = 2*a[j]", name="double_it")
@@ -528,35 +424,6 @@ def called():
         name="called",
     )
     return lp.merge([outer, inner])
-
-
-@case(called)
-def callee_kernels(launch, queue):
-    return seen(queue, launch(queue, x=host(8).reshape(2, 4)))
-
-
-@kcl.kernel(pure=True, version="1")
-def several_outputs():
-    """Outputs come in the order of the arguments."""
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        ["z[i] = x[i] + 2", "b[i] = x[i] + 1", "s = n {inames=}"],
-        [
-            lp.GlobalArg("z", np.float32, shape="n"),
-            lp.GlobalArg("x", np.float32, shape="n"),
-            lp.GlobalArg("b", np.float64, shape="n"),
-            lp.GlobalArg("s", np.int32, shape=()),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="several_outputs",
-    )
-
-
-@case(several_outputs)
-def outputs_in_order(launch, queue):
-    b = dev(queue, 4, np.float64)
-    x = dev(queue, 4)
-    return [seen(queue, launch(queue, x=host(4))), seen(queue, launch(queue, x=x, b=b), x=x, b=b)]
 
 
 # }}}

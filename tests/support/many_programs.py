@@ -1,5 +1,7 @@
 """A driver on PoCL that launches programs, each of which adds its number, and prints their sums."""
 
+import os
+
 DRIVER = """
     import json, sys
     import numpy as np
@@ -23,3 +25,14 @@ DRIVER = """
 ON_POCL = {"PYOPENCL_CTX": "portable", "KCL_PROMOTE": "off"}
 NUMBERS = list(range(12))
 SUMS = [16.0 * number for number in NUMBERS]
+# What damages a file of PoCL's cache: each takes dice, the path and the content.
+SPOILS = [
+    lambda _dice, path, _content: path.write_bytes(b""),
+    lambda dice, path, content: path.write_bytes(dice.randbytes(len(content))),
+    lambda _dice, path, content: path.write_bytes(bytes(len(content))),
+    lambda dice, path, content: path.write_bytes(content[: dice.randrange(len(content))]),
+    lambda _dice, path, content: path.write_bytes(content[:-4]),
+    lambda _dice, path, _content: (path.unlink(), path.mkdir()),
+    lambda _dice, path, _content: (path.unlink(), os.mkfifo(path)),
+    lambda _dice, path, _content: (path.unlink(), path.symlink_to("/dev/zero")),
+]

@@ -6,8 +6,6 @@ Each function `(run)` is a program, see `beside.programs` and test_recorded_case
 from __future__ import annotations
 
 import importlib
-import os
-import pickle
 import warnings
 
 import numpy as np
@@ -37,11 +35,6 @@ class Run:
             _event, outputs = kernel(self.queue, **{"x": X, **arguments})
         found = outputs.values() if isinstance(outputs, dict) else outputs
         return float(sum(np.asarray(one, np.float64).sum() for one in found))
-
-    def path(self, name):
-        """Return a path that the runs with one cache share."""
-        os.makedirs(os.environ["XDG_CACHE_HOME"], exist_ok=True)
-        return os.path.join(os.environ["XDG_CACHE_HOME"], name)
 
 
 def scaled(times, loopy=lp, name="scaled", **keywords):
@@ -94,25 +87,6 @@ def made_outside_by_the_real_loopy(run):
         return lp.split_iname(unit, "i", 4)
 
     return run(really()), run(really_split()), run(really())
-
-
-def loaded_from_a_pickle(run):
-    path = run.path("unit.pickle")
-    if not os.path.exists(path):
-        with open(path, "wb") as stream:
-            pickle.dump(scaled(7, name="pickled"), stream)
-
-    @kcl.kernel
-    def loaded():
-        with open(path, "rb") as stream:
-            return pickle.load(stream)
-
-    @kcl.kernel
-    def loaded_and_split():
-        with open(path, "rb") as stream:
-            return lp.split_iname(pickle.load(stream), "i", 8)
-
-    return run(loaded()), run(loaded_and_split())
 
 
 @kcl.kernel
@@ -220,38 +194,6 @@ def a_registered_kernel(run):
     return run(together(2)), run(together(3)), run(together(3, inline=True))
 
 
-@quiet
-def fused(run):
-    @kcl.kernel
-    def together(one, other):
-        arguments = [lp.GlobalArg("x", np.float32, shape=(16,)), "..."]
-        units = [
-            lp.make_kernel(
-                "{[i]: 0<=i<16}",
-                f"y{k}[i] = {times}*x[i]",
-                arguments,
-                name=f"f{k}",
-                lang_version=(2018, 2),
-            )
-            for k, times in enumerate((one, other))
-        ]
-        return lp.fuse_kernels(units)
-
-    return run(together(2, 3)), run(together(3, 3))
-
-
-@quiet
-def inferred(run):
-    @kcl.kernel
-    def untyped(dtype):
-        unit = lp.make_kernel(
-            "{[i]: 0<=i<16}", "<> t = 2*x[i]\ny[i] = t/4", name="inferred", lang_version=(2018, 2)
-        )
-        return lp.infer_unknown_types(lp.add_dtypes(unit, {"x": dtype}))
-
-    return run(untyped(np.float32)), run(untyped(np.float64), x=X.astype(np.float64))
-
-
 def with_kernel(run):
     @kcl.kernel
     def changed(name):
@@ -261,51 +203,9 @@ def with_kernel(run):
     return run(changed("one")), run(changed("other"))
 
 
-def two_entries():
-    one = scaled(2, name="entry_one")
-    other = scaled(5, name="entry_other")
-    return lp.merge([one, other])
-
-
-@quiet
-def several_entry_points(run):
-    @kcl.kernel
-    def chosen(name):
-        return two_entries().with_entrypoints(name)
-
-    return run(chosen("entry_one")), run(chosen("entry_other"))
-
-
-@quiet
-def several_entry_points_of_an_executor(run):
-    unit = two_entries()
-    names = "entry_one", "entry_other"
-    return [run(unit.executor(run.context, entrypoint=name)) for name in names]
-
-
 # }}}
 
 # {{{ what stands in arguments
-
-
-def sympy_expressions(run):
-    sympy = importlib.import_module("sympy")
-    from pymbolic.interop.sympy import SympyToPymbolicMapper
-
-    @kcl.kernel
-    def made(times):
-        from pymbolic.primitives import Subscript, Variable
-
-        right = SympyToPymbolicMapper()(sympy.Integer(times)) * Subscript(
-            Variable("x"), (Variable("i"),)
-        )
-        instruction = lp.Assignment("y[i]", right)
-        arguments = [lp.GlobalArg("x,y", np.float32, shape=(16,))]
-        return lp.make_kernel(
-            "{[i]: 0<=i<16}", [instruction], arguments, name="symbols", lang_version=(2018, 2)
-        )
-
-    return run(made(2)), run(made(3))
 
 
 def a_target_of_the_user(run):

@@ -108,13 +108,6 @@ def assumes(n):
     return in_groups(n.assume(free_unit()))
 
 
-@program(NAMED, {"n": "x.shape[0]"})
-def assumes_and_unrolls(n):
-    import loopy as lp
-
-    return lp.split_iname(n.assume(free_unit()), "i", 16, inner_tag="unr")
-
-
 @program([*NAMED, part(64, np.int64(12)), part(64, np.uint8(17))], {"n": "x.shape[0]"})
 def fixes(n):
     import loopy as lp
@@ -131,23 +124,9 @@ def fixes_up_to_64(n):
     return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl)
 
 
-@program(NAMED, kcl.sizes(n="x.shape[0]", fixed=0))
-def fixes_nothing(n):
-    assert n.fixed is None
-    return in_groups(n.assume(free_unit()))
-
-
 @program([part(64, n) for n in (20, 32, 40, 64, 16)], {"n": "x.shape[0] // 2"})
 def is_above_its_text(n):
     return in_groups(n.assume(free_unit()))
-
-
-@program([part(64, n) for n in (2, 4, 16, 15)], kcl.sizes(n="min(x.shape[0], 8)", fixed=32))
-def is_above_its_text_and_fixed(n):
-    import loopy as lp
-
-    knl = free_unit()
-    return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl)
 
 
 @program(

@@ -7,19 +7,10 @@ import inspect
 import subprocess
 import sys
 
+import house
 import pytest
-from harness import ROOT
 
 import kcl
-
-PACKAGE = ROOT / "kcl"
-
-
-def modules():
-    """Return path and dotted name below kcl of every module."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-        yield path, name
 
 
 class TestPublicNames:
@@ -49,7 +40,7 @@ class TestPublicNames:
 
     def test_type_stub(self):
         """What a type checker sees of the lazy names is what there is."""
-        tree = ast.parse((PACKAGE / "__init__.py").read_text())
+        tree = ast.parse((house.PACKAGE / "__init__.py").read_text())
         block, _hidden = [node for node in tree.body if isinstance(node, ast.If)]
         seen = {
             alias.name
@@ -61,12 +52,12 @@ class TestPublicNames:
 
     def test_modules_are_documented(self):
         """Every module says in its first line what it is."""
-        for path, name in modules():
-            assert ast.get_docstring(ast.parse(path.read_text())), name
+        for path, name in house.modules():
+            assert ast.get_docstring(house.parsed(path)), name
 
     def test_typed(self):
         """The package ships the mark of a typed one."""
-        assert (PACKAGE / "py.typed").exists()
+        assert (house.PACKAGE / "py.typed").exists()
 
 
 USER = """

@@ -33,13 +33,12 @@ def add(number):
     )
 
 
-def test_two_stages(queue):
+def test_two_stages(queue, looks):
     """A first call asks both layers, in order, and another Kernel of the same code uses the living program."""
-    seen = []
-    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
     for _ in range(2):
         _event, (x,) = add(3)(queue, x=np.zeros(4, np.float32))
         assert x.tolist() == [3.0] * 4
+    seen = [(one.layer, one.outcome) for one in looks]
     assert seen == [("generator", "miss"), ("binary", "miss"), ("generator", "hit")]
 
 
@@ -66,23 +65,6 @@ def test_bound_once(queue):
     assert found[0].program is found[2].program
     assert made.known(queue, given.values) is found[0]
     assert made.known(cl.CommandQueue(queue.context), given.values) is None
-
-
-def test_holder():
-    """What is neither a queue nor a context is refused."""
-    with pytest.raises(TypeError, match="expected a pyopencl Context or CommandQueue, got 3"):
-        line.bindings_of(3)
-
-
-def test_epoch(queue, tmp_path):
-    """Code is looked up again after the files of kcl have another place."""
-    seen = []
-    kernel = add(5)
-    kernel(queue, x=np.zeros(4, np.float32))
-    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
-    with kcl.option.cache_dir(tmp_path):
-        kernel(queue, x=np.zeros(4, np.float32))
-    assert seen == [("generator", "miss"), ("binary", "miss")]
 
 
 COUNTED = """

@@ -21,8 +21,8 @@ CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY, TUNING = "generator", "binary", "tuning"
-# What was found of graphs of arrays is no layer, and is switched off as these.
-GRAPH = "graph"
+# No layers, and switched off as these: what recipes with sizes have seen, and what was found of graphs of arrays.
+SWITCHED = SHAPES, GRAPH = "shapes", "graph"
 
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
@@ -110,7 +110,7 @@ class Setting(NamedTuple):
 
 
 _NOBODY, _NONE = frozenset[int](), frozenset[str]()
-_NAMES = f"layers {','.join(LAYERS)} {GRAPH}"
+_NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
 _ROOT = Setting("KCL_CACHE_DIR", "path", None)
 SETTINGS = (
     _ROOT,
@@ -192,6 +192,24 @@ def read() -> Settings:
 def cache_dir() -> str | None:
     """Return the root of kcl's files alone: a miss asks for it often."""
     return _cache_dir(_value(_ROOT, {}))[0]
+
+
+class ChosenRoots(process.LockedState):
+    """The roots that calls of `kcl.option.cache_dir` chose; the last one counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chosen: list[Any] = []
+
+
+chosen_roots = process.own(ChosenRoots)
+
+
+def folder(name: str) -> str:
+    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
+    chosen = chosen_roots().chosen
+    root = chosen[-1].path if chosen else cache_dir()
+    return os.path.join(root, name) if root else user_cache_dir(name)
 
 
 def batch() -> str:

@@ -1,5 +1,7 @@
 """`kcl.option`: where kcl's files lie, and the call that moves them, which wins over every setting.
 
+Most programs move nothing, and do without this module: `kcl.base.settings.folder` has the answer.
+
 `cache_dir` and `get_cache_dir` are its public calls.
 
 >>> place = kcl.option.cache_dir("/tmp/private")
@@ -15,6 +17,10 @@ from collections.abc import Callable
 from types import ModuleType
 
 from kcl.base import process, settings
+from kcl.base.settings import chosen_roots
+from kcl.base.settings import folder as folder
+
+__all__ = ["cache_dir", "get_cache_dir"]
 
 
 class CacheDirectory:
@@ -27,7 +33,7 @@ class CacheDirectory:
     def __enter__(self) -> str:
         """Return the path."""
         self._is_entered = True
-        if self not in _state().chosen:
+        if self not in chosen_roots().chosen:
             _move(lambda chosen: [*chosen, self])
         return self.path
 
@@ -75,7 +81,7 @@ def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
 
 def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
     """Use the last of the chosen directories, or without one the directory of the other settings."""
-    state = _state()
+    state = chosen_roots()
     with state.lock:
         # The states write what belongs to the old place before it changes.
         process.changing()
@@ -93,16 +99,9 @@ def get_cache_dir() -> str:
     return os.path.dirname(folder("kcl"))
 
 
-def folder(name: str) -> str:
-    """Return the path of one of kcl's folders: `pytools`, `pyopencl` or `kcl`; it need not exist."""
-    chosen = _state().chosen
-    root = chosen[-1].path if chosen else settings.cache_dir()
-    return os.path.join(root, name) if root else settings.user_cache_dir(name)
-
-
 def reason() -> str:
     """Return the source of the files' place, in words."""
-    if _state().chosen:
+    if chosen_roots().chosen:
         return "kcl.option.cache_dir()"
     return settings.read().cache_dir_reason or (
         "XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default"
@@ -122,15 +121,3 @@ class Option(ModuleType):
 
 # Python's way to refuse an assignment to a module: the reference of the language, 3.3.2.1.
 sys.modules[__name__].__class__ = Option
-
-
-class ChosenRoots(process.LockedState):
-    """The roots that calls chose."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        # The last call of `cache_dir` counts.
-        self.chosen: list[CacheDirectory] = []
-
-
-_state = process.own(ChosenRoots)

@@ -34,10 +34,10 @@ WORDS = {
         default="2G",
     ),
     "KCL_NO_CACHE": Words(
-        "`1`, or a comma-separated list of `generator`, `binary`, `tuning`, `graph`",
+        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`, `graph`",
         "Switches the named parts of kcl off, `1` all of them",
         "`generator`, `binary` and `tuning` are the layers. A layer that is off opens, creates and writes no file. "
-        "`tuning`: every recipe with a space takes its defaults. "
+        '`shapes`: `fixed="auto"` fixes no size. `tuning`: every recipe with a space takes its defaults. '
         "`graph`: no [graph of pytato](../howto/lazy.md) is looked up.",
     ),
     "KCL_PROGRESS": Words(

@@ -68,8 +68,8 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
     """Declare the sizes of a recipe, as `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", fixed=64))`.
 
     Each text is an expression over the arguments of a call. `fixed` of a size is its value, if that is at most `fixed`;
-    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it
-    in this run. Raises TypeError for a text that is no such expression.
+    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it,
+    in this run and in earlier ones. Raises TypeError for a text that is no such expression.
 
     >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=64))
     ... def negated(n):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
+from kcl.cache import layers, places
+from kcl.cache.key import Key, Part
+from kcl.cache.run_memo import RunMemo, driver_name
 
 MULTIPLES = (64, 16, 4)
 LARGEST = 4096  # `fixed="auto"` fixes no larger value
@@ -118,36 +122,56 @@ def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
 
 
 class Values:
-    """The values that a recipe has seen of each size in this process, for `fixed="auto"`."""
+    """The values that a recipe has seen of each size, for `fixed="auto"`; a memo has them for later runs.
 
-    def __init__(self, most: int) -> None:
+    The memo belongs to module, name and sizes of the recipe: two projects that share these lose a variant at most.
+    """
+
+    def __init__(self, key: Key, most: int) -> None:
+        self._key = key
         self.most = most
         self._lock = threading.Lock()
-        self._seen: dict[str, list[int]] = {}
 
     def fixed(self, name: str, value: int, counts: bool) -> int | None:
-        """Return the value if it is one of few; if it `counts`, it is one of these from now on."""
-        if not 0 < value <= LARGEST:
+        """Return the value if it is one of few; if it `counts`, it is one of these from now on.
+
+        With `KCL_NO_CACHE=1` or `shapes` nothing is fixed, opened or written.
+        """
+        off = layers.generator().off() and layers.binary().off()
+        if off or settings.SHAPES in settings.read().no_cache or not 0 < value <= LARGEST:
             return None
         with self._lock:
-            seen = self._seen.setdefault(name, [])
+            seen = self._values.setdefault(name, [])
             # One value more than `most` is kept: it says that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
+                RunMemo(places.SHAPES, self._key).write(self._values)
             return value if len({*seen, value}) <= self.most else None
+
+    @functools.cached_property
+    def _values(self) -> dict[str, list[int]]:
+        # A memo comes from a file, so the types of its content are checked.
+        return {
+            name: [value for value in seen if type(value) is int]
+            for name, seen in RunMemo(places.SHAPES, self._key).read().items()
+            if type(seen) is list
+        }
 
 
 class SeenSizes:
-    """The values that each recipe has seen, by what tells the recipe from others."""
+    """What is known of each recipe, by the digest of its key."""
 
     def __init__(self) -> None:
-        self.values: dict[tuple[Any, ...], Values] = {}
+        self.values: dict[str, Values] = {}
 
 
 _state = process.own(SeenSizes)
 
 
 def values_of(function: Any, names: Iterable[str], most: int) -> Values:
-    """Return the values that a recipe has seen. All its Kernels share them, since a loop may make a Kernel anew."""
-    place = function.__module__, function.__qualname__, *names, most
-    return _state().values.setdefault(place, Values(most))
+    """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
+    module = function.__module__
+    # Each program is called `__main__`, so its name tells which one it is.
+    place = f"{driver_name() if module == '__main__' else module} {function.__qualname__}"
+    key = Key([Part("recipe", place), *(Part("size", name) for name in names)])
+    return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))

@@ -22,7 +22,7 @@ from kcl.cache import faults, layers, notes
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
-from kcl.cache.program_name import program_path
+from kcl.cache.run_memo import program_path
 from kcl.cache.stores import address
 from kcl.choices.tuning.space import describe
 from kcl.drivers import devices

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kcl.base import ports, settings
+from kcl.base import port, settings
 from kcl.base.text import tables as layout
 from kcl.base.text.tables import Column
 from kcl.cache import layers
@@ -145,7 +145,7 @@ def described(table: TableFile) -> dict[str, Any]:
 def decisions(kernel: str | None = None) -> list[str]:
     """Return what the last run decided, in words: the row that served each size and why, or the defaults."""
     start = f"{MARK}{kernel}: " if kernel is not None else MARK
-    run = ports.at("journal").last_run()
+    run = port("journal").last_run()
     return list(
         dict.fromkeys(
             remark for record in run for remark in record["remarks"] if remark.startswith(start)

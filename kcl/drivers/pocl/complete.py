@@ -18,16 +18,10 @@ from kcl.cache.entry import Entry, origin
 from kcl.cache.layer import Layer
 from kcl.cache.locks import state_of
 from kcl.drivers.pocl import poclbin, traces
-from kcl.drivers.pocl.files import (
-    BITCODE,
-    WorkCache,
-    has_code,
-    sizes_by_kernel,
-    specialised_files,
-    specialised_paths,
-)
+from kcl.drivers.pocl.files import BITCODE, WorkCache, has_code, specialised_files
 from kcl.drivers.pocl.jobs import host
 from kcl.drivers.pocl.opencl import Device, RefusedCall
+from kcl.drivers.pocl.poclbin import sizes_by_kernel, specialised_paths
 from kcl.errors import DamagedEntry
 from kcl.programs.program_key import headers_stand, parsed
 

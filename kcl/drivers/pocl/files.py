@@ -27,11 +27,9 @@ from contextlib import suppress
 
 from kcl.base import process
 from kcl.base.settings import trust
-from kcl.drivers.pocl.poclbin import is_folder_of
+from kcl.drivers.pocl.poclbin import GENERIC, is_code, is_folder_of, specialised_paths
 
 BITCODE = "program.bc"
-# PoCL's name of the code that fits every local size.
-GENERIC = "0-0-0"
 ACCESSED = "last_accessed"
 # The length of a kernel's name that every PoCL writes in full.
 _LONGEST_NAME = 59
@@ -129,17 +127,6 @@ class WorkCache:
         shutil.rmtree(f"{self.path}/{place}", ignore_errors=True)
 
 
-def specialised_paths(user: str, place: str) -> list[str]:
-    """Return the paths of the code that the user's PoCL made for a program, so far."""
-    root = f"{user}/{place}"
-    paths = []
-    for kernel in _folders(root):
-        for size in _folders(kernel.path):
-            with suppress(OSError):
-                paths += [f"/{kernel.name}/{size.name}/{name}" for name in os.listdir(size.path)]
-    return [path for path in paths if _is_code(path)]
-
-
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
     """Return that code by its path: whole libraries, in regular files that only this user can write."""
     contents = {}
@@ -148,15 +135,6 @@ def specialised_files(user: str, place: str) -> dict[str, bytes]:
         if content and not library_fault(content):
             contents[path] = content
     return contents
-
-
-def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each kernel, by the name of its folder, the names of the local sizes that have code."""
-    sizes: dict[str, list[str]] = {}
-    for path in sorted(paths):
-        _, kernel, size, _ = path.split("/")
-        sizes.setdefault(kernel, []).append(size)
-    return sizes
 
 
 def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
@@ -169,7 +147,7 @@ def damaged(folders: Iterable[str]) -> Iterator[tuple[str, str]]:
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:
-                if name == BITCODE or _is_code(name):
+                if name == BITCODE or is_code(name):
                     path = os.path.join(place, name)
                     if reason := _fault(path):
                         yield path, reason
@@ -207,11 +185,6 @@ def bitcode_fault(content: bytes) -> str:
     return "" if position == len(words) and blocks >= _NEEDED else "it is cut short"
 
 
-def _is_code(path: str) -> bool:
-    """Return True for a library or an object that PoCL keeps; it links a library of an object beside it."""
-    return path.endswith((".so", ".o")) and not path.endswith(".so.o")
-
-
 def _fault(path: str) -> str:
     """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
     try:
@@ -229,13 +202,6 @@ def _programs(cache: str) -> list[str]:
     """Return the places of the programs that were built in a cache directory."""
     marks = glob.glob(f"??/*/{ACCESSED}", root_dir=cache)
     return [os.path.dirname(path) for path in marks]
-
-
-def _folders(path: str) -> list[os.DirEntry[str]]:
-    """Return the directories in a directory, links not followed."""
-    with suppress(OSError), os.scandir(path) as items:
-        return [item for item in items if item.is_dir(follow_symlinks=False)]
-    return []
 
 
 def _own(path: str) -> bytes:

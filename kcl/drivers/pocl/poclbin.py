@@ -1,4 +1,4 @@
-"""PoCL's program binaries: find the files, and cut some of them out again.
+"""PoCL's program binaries: find the files, cut some of them out again, and see which files PoCL's cache has beside.
 
     container = header root* kernel*           exactly as many roots and kernels as the header says; nothing follows
     header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  [roots:u32]  program  [variables:u64]
@@ -24,14 +24,18 @@ kernel is shortened in paths. PoCL itself checks none of this.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import struct
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 MAGIC = b"poclbin\0"
 VERSIONS = (8, 9, 11, 12)
 BITCODE = "/program.bc"
+# PoCL's name of the code that fits every local size.
+GENERIC = "0-0-0"
 
 _START = struct.Struct("<8sQIIQ")
 _SIZES = struct.Struct("<QQ")
@@ -154,6 +158,40 @@ def is_folder_of(folder: str, kernel: str) -> bool:
     return folder.endswith(f".{letters}")
 
 
+def is_code(path: str) -> bool:
+    """Return True for a library or an object that PoCL keeps; it links a library of an object beside it."""
+    return path.endswith((".so", ".o")) and not path.endswith(".so.o")
+
+
+def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each kernel, by the name of its folder, the names of the local sizes that have code."""
+    sizes: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        _, kernel, size, _ = path.split("/")
+        sizes.setdefault(kernel, []).append(size)
+    return sizes
+
+
+def specialised_paths(user: str, place: str) -> list[str]:
+    """Return the paths of the code that the user's PoCL made for a program, so far."""
+    root = f"{user}/{place}"
+    paths = []
+    for kernel in _folders(root):
+        for size in _folders(kernel.path):
+            with suppress(OSError):
+                paths += [f"/{kernel.name}/{size.name}/{name}" for name in os.listdir(size.path)]
+    return [path for path in paths if is_code(path)]
+
+
+def lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
+    """Name the kernels for which PoCL has code that an entry with this metadata lacks, also kernels not named there."""
+    if not about.get("place"):
+        return []
+    held = about["specialisations"]
+    there = sizes_by_kernel(specialised_paths(cache, about["place"]))
+    return [kernel for kernel in there if {*there[kernel]} - {GENERIC, *held.get(kernel, ())}]
+
+
 def _checked(blob: bytes) -> tuple[int, int, int]:
     """Return the version, the number of kernels and the flags in a header."""
     magic, _device, version, count, flags = _START.unpack(
@@ -213,6 +251,13 @@ def _text(blob: bytes, at: int) -> tuple[bytes, int]:
     if end > len(blob):
         raise ValueError(f"the binary ends inside the text at {at}")
     return blob[at + 4 : end], end
+
+
+def _folders(path: str) -> list[os.DirEntry[str]]:
+    """Return the directories in a directory, links not followed."""
+    with suppress(OSError), os.scandir(path) as items:
+        return [item for item in items if item.is_dir(follow_symlinks=False)]
+    return []
 
 
 def _packed(text: bytes) -> bytes:

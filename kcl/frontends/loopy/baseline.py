@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,8 +25,8 @@ from kcl.frontends.loopy.watch import PARTS, items
 MISSING = object()
 TEXTS = {**SIMPLE, str: repr}
 TABLES = (dict, list, set, deque)
-# The classes of values that hold nothing which changes.
-_FIXED = frozenset({*TEXTS, ModuleType, BuiltinFunctionType, tuple})
+# The classes of values that hold something which changes, with those of functions and methods.
+_OPEN = (type, property, MethodType, *TABLES)
 # The names that Python's import gives a module, and kcl's own.
 _OF_MODULES = {
     *vars(ModuleType("a")),
@@ -119,6 +120,26 @@ def functions() -> list[Holder]:
     ]
 
 
+class _Changeable(dict[type, bool]):
+    """By class: whether an object of it may hold something, itself or in what it calls."""
+
+    def __missing__(self, kind: type) -> bool:
+        # Classes that C code made have no slots, and many methods of islpy are of one without a dictionary.
+        has_names = kind.__dictoffset__ != 0 or any("__slots__" in vars(b) for b in kind.__mro__)
+        found = self[kind] = kind is not ModuleType and (has_names or issubclass(kind, _OPEN))
+        return found
+
+
+# Twenty thousand values are asked about as loopy is imported, by C code alone.
+_is_changeable = _Changeable().__getitem__
+
+
+def changeable(holder: Holder) -> Iterator[tuple[Any, Any]]:
+    """Yield the names and values of a holder that may hold something themselves, or that call something."""
+    held = holder.held
+    return compress(held.items(), map(_is_changeable, map(type, held.values())))
+
+
 def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -> list[Holder]:
     """Return a module, which comes first, and what in it may change, unless that was `seen` before, by its address.
 
@@ -131,10 +152,9 @@ def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -
             # The holder keeps the thing, so its address is not used again.
             seen[id(thing)] = holder = Holder(name, thing)
             new.append(holder)
-            pairs = holder.held.items()
-            changeable = [
-                pair for pair in pairs if type(pair[1]) not in _FIXED and pair[0] not in _IGNORED
+            waiting += [
+                (f"{name}.{key}{end}" if type(key) is str else f"{name}[]", part)
+                for key, end, part in inner(thing, changeable(holder))
+                if key not in _IGNORED
             ]
-            for key, end, part in inner(thing, changeable):
-                waiting.append((f"{name}.{key}{end}" if type(key) is str else f"{name}[]", part))
     return new

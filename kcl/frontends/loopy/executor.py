@@ -7,9 +7,9 @@ import warnings
 from typing import Any
 
 from kcl import foreign
-from kcl.base import ports
+from kcl.base import port
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import face, moment, recorder, unmade
+from kcl.frontends.loopy import face, making, moment, recorder, unmade
 from kcl.frontends.loopy.record import Record
 from kcl.frontends.loopy.result import LoopyResult
 
@@ -62,7 +62,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         return _kernel(unit, context, entrypoint)
     # No thread locks the record here, since loopy's lock comes before that. Two threads may make the same kernel.
     kernel = record.kernels.get(chosen)
-    if kernel is None or not ports.at("kernels").chooser_of(kernel).serves(context):
+    if kernel is None or not port("kernels").chooser_of(kernel).serves(context):
         kernel = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return kernel
 
@@ -93,7 +93,7 @@ class Executor:
         record, kernel = unmade.record_of(unit), self._kcl_found
         if record is None:
             entrypoint = self._kcl_entrypoint or next(iter(unit.entrypoints))
-            kernel = ports.at("kernels").kernel_of(LoopyResult.of_unit(unit, entrypoint), context)
+            kernel = port("kernels").kernel_of(LoopyResult.of_unit(unit, entrypoint), context)
         elif kernel is None or record.changed():
             kernel = _found(unit, record, context, self._kcl_entrypoint)
         self._kcl_kernel = kernel
@@ -118,7 +118,7 @@ class Executor:
 def _entrypoint(record: Record, context: Any) -> Any:
     """Return the name of the only entry point, which is kept beside the proof; raise loopy's error for another number."""
     if "entrypoint" not in record.facts:
-        recorder.learn(record, entrypoint=recorder.make(record).executor(context).entrypoint)
+        recorder.learn(record, entrypoint=making.make(record).executor(context).entrypoint)
     return record.facts["entrypoint"]
 
 
@@ -139,9 +139,9 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     """
     record = unmade.record_of(unit)
     assert record is not None
-    kernel = ports.at("kernels").kernel_of(LoopyResult.of_record(record, entrypoint), context)
+    kernel = port("kernels").kernel_of(LoopyResult.of_record(record, entrypoint), context)
     if record.is_made or not kernel.is_stored():
-        own = recorder.make(record)
+        own = making.make(record)
         if entrypoint not in own.entrypoints and (
             entrypoint is not None or len(own.entrypoints) != 1
         ):

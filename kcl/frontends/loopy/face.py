@@ -17,8 +17,8 @@ from contextlib import suppress
 from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
-from kcl.base import events, ports
-from kcl.frontends.loopy import plain, recorder, table, texts, unmade
+from kcl.base import events, port
+from kcl.frontends.loopy import moment, plain, recorder, table, texts, unmade
 from kcl.frontends.loopy.record import CallSite, Record
 
 # The modules of classes whose instances are read once, element by element.
@@ -102,7 +102,9 @@ _function = functools.cache(Function)
 
 
 def _module(name: str) -> ModuleType:
-    recorder.loopy(name)
+    from kcl.frontends.loopy import making
+
+    making.loopy(name)
     return importlib.import_module(name)
 
 
@@ -134,11 +136,13 @@ class Face(ModuleType):
         if name not in _KNOWN or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
         # The symbol of the version lies in loopy.version, not in each module that the face answers for.
-        if recorder.loaded() is None or name == table.VERSION_SYMBOL:
+        if moment.loaded() is None or name == table.VERSION_SYMBOL:
             return _stand_in(name)
+        from kcl.frontends.loopy import making
+
         value = getattr(importlib.import_module(module), name)
         is_loopys = name in table.WARNINGS or (recorder.thread.asked and name in _MADE)
-        return value if is_loopys or not recorder.is_own(name, value) else _stand_in(name)
+        return value if is_loopys or not making.is_own(name, value) else _stand_in(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
@@ -223,7 +227,7 @@ def _launched_by_kcl(name: str, made: Any) -> Any:
     # The unit is the program's: neither a recipe's nor kcl's.
     is_programs = not (recorder.thread.carrying or recorder.thread.call)
     if name in table.DEFERRED and is_programs and unmade.is_unit(made):
-        ports.at("units").take(made)
+        port("units").take(made)
     return made
 
 
@@ -252,8 +256,10 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     # Values that hold themselves stay as they are.
     with suppress(RecursionError):
         arguments, keywords = own_in((arguments, keywords))
-    recorder.loopy(name)
-    return recorder.own(name)(*arguments, **keywords)
+    from kcl.frontends.loopy import making
+
+    making.loopy(name)
+    return making.own(name)(*arguments, **keywords)
 
 
 def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:

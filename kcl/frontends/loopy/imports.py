@@ -17,8 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl import frontends
-from kcl.base import attended, process, settings
-from kcl.base.attended import uncounted
+from kcl.base import attended, process, settings, uncounted
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING
 
@@ -149,11 +148,13 @@ def _faced_import(
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
         return _import(name, globals, locals, fromlist, level)
-    from kcl.frontends.loopy import face, recorder
+    from kcl.frontends.loopy import face
 
     # C code, such as pickle's, asks with an empty list: it then looks into `sys.modules`, where loopy itself must be.
     if fromlist == [] or not face.has(name, fromlist):
-        recorder.loopy(f"import of {name}")
+        from kcl.frontends.loopy import making
+
+        making.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:
             return own
@@ -239,9 +240,9 @@ def watch() -> None:
         "kcl.frontends.loopy.insides" not in sys.modules and _is_off()
     ):
         return
-    from kcl.frontends.loopy import insides, recorder, table
+    from kcl.frontends.loopy import insides, making, moment, table
 
-    state, loopy = _state(), recorder.loaded()
+    state, loopy = _state(), moment.loaded()
     if loopy is None or loopy is state.watched or insides.is_off():
         return
     with state.lock:
@@ -250,7 +251,7 @@ def watch() -> None:
             return
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
             function = vars(loopy).get(name)
-            if isinstance(function, FunctionType) and recorder.is_own(name, function):
+            if isinstance(function, FunctionType) and making.is_own(name, function):
                 setattr(loopy, name, _watching(name, function))
         state.watched = loopy
 

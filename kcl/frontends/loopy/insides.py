@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import process, settings
-from kcl.base.attended import Listener, below_kcl, is_of_kcl
+from kcl.base import below_kcl, is_of_kcl, process, settings
+from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
@@ -38,7 +38,7 @@ _EMPTY = CellType()
 _UNKNOWN = object()
 # Sets are memos of what was warned of, or fields of classes.
 _TABLES = (dict, list)
-_CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
+_METHODS = (MethodType, staticmethod, classmethod, property)
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
 # The module of the classes of loopy's disk caches, which kcl does without.
@@ -85,6 +85,7 @@ def _ended(_names: list[str]) -> None:
             _take()
 
 
+@functools.cache
 def _is_generators(name: str) -> bool:
     return name.partition(".")[0] in GENERATORS
 
@@ -114,7 +115,7 @@ def _take(is_early: bool = False) -> None:
         name: module
         # The list is a copy: another thread may import a module meanwhile.
         for name, module in list(sys.modules.items())
-        if _is_generators(name) and type(module) is ModuleType and name not in state.modules
+        if type(module) is ModuleType and name not in state.modules and _is_generators(name)
     }
     if not modules:
         return
@@ -128,17 +129,12 @@ def _take(is_early: bool = False) -> None:
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
-        replaced = list[Holder]()
         # A callable of another package was put there before kcl attended. What was in its place is not known.
-        for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            pairs = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
-            functions = [(name, _function(value)) for name, value in pairs]
-            names = [
-                name for name, function in functions if callable(function) and not _is_own(function)
-            ]
-            holder.held |= dict.fromkeys(names, _UNKNOWN)
-            replaced += [holder] if names else []
-        _compare(replaced)
+        for holder in new:
+            names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
+            if names and not isinstance(holder.thing, _TABLES):
+                holder.held |= dict.fromkeys(names, _UNKNOWN)
+                _compare([holder])
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
@@ -149,27 +145,32 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     module = thing.__name__ if is_module else thing.__module__
     for key, value in pairs:
         kind = type(value)
-        # Of six thousand functions few hold something that may change.
-        if kind is FunctionType and not (value.__closure__ or value.__kwdefaults__):
-            continue
-        if kind in _CALLED:
-            function = value if kind is FunctionType else _function(value)
-            defaults = getattr(function, "__kwdefaults__", None)
-            if defaults and function.__globals__.get("__name__") == module:
-                yield key, ".__kwdefaults__", defaults
-            for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
-                # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
-                if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
-                    yield key, f".<cell {number}>", cell
+        if kind is FunctionType:
+            # Of six thousand functions few hold something that may change.
+            if value.__closure__ or value.__kwdefaults__:
+                yield from _of_function(key, value, module)
+        elif isinstance(value, type):
+            if value.__module__ == module:
+                yield key, "", value
         elif kind in _TABLES:
             # The tables of pyopencl are memos, and that of dtypes is in each key.
             if key[:2] != "__" and not module.startswith("pyopencl"):
                 yield key, "", value
-        elif isinstance(value, type):
-            if value.__module__ == module:
-                yield key, "", value
+        elif kind in _METHODS:
+            yield from _of_function(key, _function(value), module)
         elif is_module and _is_object(value):
             yield key, "", value
+
+
+def _of_function(name: Any, function: Any, module: str) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the defaults of a function of a module, and the cells in which it holds another function."""
+    defaults = getattr(function, "__kwdefaults__", None)
+    if defaults and function.__globals__.get("__name__") == module:
+        yield name, ".__kwdefaults__", defaults
+    for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
+        # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
+        if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
+            yield name, f".<cell {number}>", cell
 
 
 def _is_object(value: Any) -> bool:
@@ -206,17 +207,17 @@ def _function(value: Any) -> Any:
     return value.fget if isinstance(value, property) else value
 
 
-def _is_own(function: Any) -> bool:
-    """Return True if a function has code of the generators, of what they require, or of Python.
+def _is_own(value: Any) -> bool:
+    """Return True unless a value calls code of another package than the generators, what they require, and Python.
 
     A class, or an object that is called, is their own unless its class is the user's.
     """
-    function = below_kcl(function)
-    if not isinstance(function, FunctionType):
-        kind = function if isinstance(function, type) else type(function)
-        return _is_theirs(str(kind.__module__))
-    module = str(function.__globals__.get("__name__", ""))
-    return _has_own_code(module, function.__code__.co_filename)
+    function = below_kcl(_function(value))
+    if type(function) is FunctionType:
+        module = str(function.__globals__.get("__name__", ""))
+        return _has_own_code(module, function.__code__.co_filename)
+    kind = function if isinstance(function, type) else type(function)
+    return not callable(function) or _is_theirs(str(kind.__module__))
 
 
 @functools.cache

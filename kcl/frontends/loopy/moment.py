@@ -8,7 +8,7 @@ nothing has a key.
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kcl.base import settings
 from kcl.cache.key import Key, Part
@@ -19,6 +19,13 @@ from kcl.generate.protocol import common_parts, registered, structure_parts
 
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 CHANGED = "the generators were changed after the key"
+
+
+def loaded() -> Any:
+    """Return the real loopy if it is imported, else None."""
+    package = sys.modules.get("loopy")
+    # This is its last name: without it a thread is still importing the package.
+    return package if hasattr(package, "set_default_target") else None
 
 
 class Moment(NamedTuple):

@@ -2,11 +2,12 @@
 
 A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
 layer, a row for the calls in files of one name. The name only says where to look: a proof is of a record's digest, and
-of everything beside the record that decides the outcome.
+of everything beside the record that decides the outcome. A process that looks up no code publishes no proofs.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, NamedTuple
 
@@ -42,12 +43,16 @@ _LOOPY = frozenset({"loopy"})
 
 
 class KnownProofs(process.LockedState):
-    """The proofs that this process read and made, by the digest of the record, and their groups by name."""
+    """The proofs that this process read and made, by the digest of the record, and their groups by name.
+
+    `are_used` is set once a unit has a key: where no key holds any unit, a call that waited would be carried out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.proven: dict[str, Proof] = {}
         self.groups: dict[str, Group] = {}
+        self.are_used = False
 
     def on_change(self) -> None:
         self.proven.clear()
@@ -72,7 +77,6 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._key = Key((Part("proofs", name), *moment.shared()))
         # The moment of the layer when its rows were read last.
         self._as_of: object = None
         self.known: dict[str, Proof] = {}
@@ -81,10 +85,16 @@ class Group:
         # True once this process carried out a call that no earlier run proved.
         self.has_new = False
 
+    @functools.cached_property
+    def _key(self) -> Key:
+        return Key((Part("proofs", self._name), *moment.shared()))
+
     def read(self) -> None:
         """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
-        now, proven = layers.generator().moment(), _state().proven
-        if self._as_of == now:
+        layer, proven = layers.generator(), _state().proven
+        now = layer.moment()
+        # Where no store has rows, no file of a generator is read for the key.
+        if self._as_of == now or not (now or layer.stores[1:]):
             return
         self._as_of = now
         layers.generator().memory.pop(self._key.digest, None)
@@ -157,9 +167,14 @@ def add(digest: str, proof: Proof, where: Group) -> None:
     where.has_new = True
 
 
+def use() -> None:
+    """Note that this process has a key of a unit: a later run needs the proofs."""
+    _state().are_used = True
+
+
 def write() -> None:
     """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
-    if layers.generator().off(_LOOPY):
+    if not _state().are_used or layers.generator().off(_LOOPY):
         return
     # The list is a copy: another thread may begin a group meanwhile.
     for group in list(_state().groups.values()):

@@ -54,6 +54,14 @@ class CallSite:
         return settings.place_of(self.file, self.line)
 
 
+def site() -> CallSite | None:
+    """Return the place of the innermost call outside of kcl; None where every call is kcl's."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
+        frame = frame.f_back
+    return None if frame is None else CallSite(frame)
+
+
 class Record(StandIn):
     """One call into loopy: a function's name, its arguments and its place. Thread-safe.
 

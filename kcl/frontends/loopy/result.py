@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import imports, moment, proofs, recorder, unmade
+from kcl.frontends.loopy.record import site
 from kcl.generate.protocol import FrontEnd
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from kcl.code import Code
     from kcl.frontends.loopy.record import Record
     from kcl.frontends.loopy.translation import LoopyUnit
-    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.evidence import Evidence
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
@@ -83,8 +85,10 @@ class LoopyResult:
         if self._key is None:
             record = unmade.record_of(self._value)
             if record is not None and record.changed():
-                recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
-                self._value = recorder.make(record)
+                from kcl.frontends.loopy import making
+
+                making.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
+                self._value = making.make(record)
             self._record = unmade.record_of(self._value)
             self._moment = moment.now()
             try:
@@ -92,19 +96,25 @@ class LoopyResult:
             except UnknownInput as error:
                 self._unknown = str(error)
                 raise
+            proofs.use()
         return self._key
 
     def _parts(self, now: moment.Moment) -> list[Part]:
+        # A unit without a key is refused here: then no file of a generator is read.
+        beside = self._own_parts(now)
         parts = moment.parts()
         if self._call is not None and self._call.declared.version is not None:
             parts.append(Part("declared version", self._call.declared.version))
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
+        return [*parts, *beside]
+
+    def _own_parts(self, now: moment.Moment) -> list[Part]:
         record = self._record
         if record is not None and not record.finds_unit:
             structured = record.counts(now.structures)
-            return [*parts, *moment.state(now, structured), Part("record", record.digest)]
-        return [*parts, *moment.state(now), Part("unit", self._identity(record))]
+            return [*moment.state(now, structured), Part("record", record.digest)]
+        return [*moment.state(now), Part("unit", self._identity(record))]
 
     def _identity(self, record: Record | None) -> str:
         """Return the identity of the unit, which the record's proof may have: then no unit is made."""
@@ -161,7 +171,11 @@ class LoopyResult:
 def _made(unit: Any) -> Any:
     """Return loopy's own object for what a recipe returned; carry its record out."""
     record = unmade.record_of(unit)
-    return unmade.real_of(unit) if record is None else recorder.make(record)
+    if record is None:
+        return unmade.real_of(unit)
+    from kcl.frontends.loopy import making
+
+    return making.make(record)
 
 
 class LoopyFrontEnd(FrontEnd):
@@ -202,7 +216,7 @@ class LoopyFrontEnd(FrontEnd):
         """Give the warnings of code generation at the program's launch, under the user's filters."""
         from kcl.frontends.loopy import warned
 
-        place = recorder.site()
+        place = site()
         if place is not None:
             warned.again(tuple([proofs.WarningFact(*fact) for fact in facts]), place)
 

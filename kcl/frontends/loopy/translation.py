@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import ports, settings, spans
+from kcl.base import port, settings, spans
 from kcl.code import Argument, Code, Invoker, ProgramText, dtype_text, layout_of
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends import leave_out
-from kcl.frontends.loopy import recorder, warned
+from kcl.frontends.loopy import warned
 from kcl.frontends.loopy.generating import quiet
-from kcl.generate import distributions
+from kcl.frontends.loopy.record import site
+from kcl.generate import carrying, distributions
 from kcl.generate.protocol import OpenArguments, Unit
-from kcl.generate.running import carrying
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,14 +113,18 @@ class LoopyUnit(Unit):
         self._state = counted.digest
         return unit_key(counted)
 
-    def state(self) -> str:
-        """Return a digest of the unit as it is now; empty if it cannot be known."""
+    def state(self, of_all: bool = True) -> str:
+        """Return a digest of the unit as it is now; empty if it cannot be known.
+
+        Unless `of_all`, it is also empty for a unit that leads to no code of a package: then none can change it.
+        """
         from kcl.frontends.loopy.callables.content import of_unit
 
         try:
-            return of_unit(self._executor.t_unit).digest
+            counted = of_unit(self._executor.t_unit)
         except UnknownInput:
             return ""
+        return counted.digest if of_all or counted.parts else ""
 
     def missed(self, kernel: str) -> None:
         """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
@@ -140,12 +144,12 @@ class LoopyUnit(Unit):
         Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
-            # A callable of the program may change what it holds while loopy runs it.
-            before = (self._state or self.state()) if has_key else ""
+            # A callable of a package may change what it holds while loopy runs it.
+            before = (self._state or self.state(of_all=False)) if has_key else ""
             generated, untold = self._heard(kernel, dtypes)
             if not has_key:
                 return generated, ""
-            why = self.volatile or (_CHANGED if self.state() != before else untold)
+            why = self.volatile or (_CHANGED if before and self.state() != before else untold)
             edited = "" if why else distributions.changed()
             return generated, why or (
                 f"files of {edited} changed as the program ran" if edited else ""
@@ -154,7 +158,7 @@ class LoopyUnit(Unit):
     def _heard(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
         # None in a thread of kcl's own: then no line of the program can be warned.
-        place = recorder.site()
+        place = site()
         heard, facts = list[Any](), None
         try:
             with warned.hearing() as heard:
@@ -196,7 +200,7 @@ class LoopyUnit(Unit):
         )
         if settings.read().dump:
             stages = {"unit.txt": str(self._executor.t_unit), "scheduled.txt": str(typed)}
-            ports.at("dump").note(text.source_digest, stages)
+            port("dump").note(text.source_digest, stages)
         return Code(
             text,
             Invoker(

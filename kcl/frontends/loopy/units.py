@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl.base import ports
+from kcl.base import port
 from kcl.frontends.loopy import imports
 
 NEEDED = ("TranslationUnit.executor",)
@@ -139,16 +139,16 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
             key = made.key()
         except UnknownInput:
             # Each executor generates, as loopy does, without loopy's own caches.
-            return ports.at("kernels").kernel_of(made, holder)
+            return port("kernels").kernel_of(made, holder)
         kernel = kernels.get(entrypoint)
-        line = kernel and ports.at("kernels").chooser_of(kernel)
+        line = kernel and port("kernels").chooser_of(kernel)
         if (
             not line
             or not line.serves(holder)
             or line.generate.is_mixed
             or line.generate.key() != key
         ):
-            kernel = kernels[entrypoint] = ports.at("kernels").kernel_of(made, holder)
+            kernel = kernels[entrypoint] = port("kernels").kernel_of(made, holder)
         return kernel
     except Exception as error:
         # The diagnostics are looked up, not imported: an error of loopy has imported them.

@@ -18,12 +18,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from kcl.base import ports, process
+from kcl.base import port, process
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import plain, recorder, table, texts
+from kcl.frontends.loopy import moment, plain, recorder, table, texts
 from kcl.frontends.loopy.record import CallSite, Record
 from kcl.frontends.loopy.table import CONSTRUCTORS
-from kcl.generate import running
+from kcl.generate import shown, thread
 
 # Names that loopy has nowhere, and that numpy, notebooks, test runners and kcl look for in any object.
 _OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
@@ -38,7 +38,9 @@ def is_absent(name: str) -> bool:
 
 def asked_for(stand_in: Any) -> Any:
     """Return loopy's own class or member, for a question of the program."""
-    recorder.loopy(stand_in.text().partition(".")[2])
+    from kcl.frontends.loopy import making
+
+    making.loopy(stand_in.text().partition(".")[2])
     return stand_in.real()
 
 
@@ -57,7 +59,9 @@ class Name(plain.StandIn):
 
     def real(self) -> Any:
         """Return loopy's own object."""
-        return recorder.own(self.dotted)
+        from kcl.frontends.loopy import making
+
+        return making.own(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
         if is_absent(name) or name in ("dtype", "dotted"):
@@ -72,7 +76,7 @@ class Member(Name):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self.real()) if recorder.loaded() is not None else Member
+        return type(self.real()) if moment.loaded() is not None else Member
 
     def __eq__(self, other: object) -> Any:
         return self.dotted == other.dotted if type(other) is Member else asked_for(self) == other
@@ -162,7 +166,7 @@ class RecordedResult(_Bare):
         return hash(asked(self, "__hash__"))
 
     def __repr__(self) -> str:
-        record = record_of(self) if running.thread.showing else None
+        record = record_of(self) if thread.showing else None
         return (
             repr(asked(self, "__repr__"))
             if record is None
@@ -174,7 +178,7 @@ class RecordedResult(_Bare):
 
     # Notebooks ask for this before any other text: without it they would make the unit.
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        record, text = record_of(self), running.shown(self)
+        record, text = record_of(self), shown(self)
         if record is not None and class_name(record) == "TranslationUnit":
             text = text.replace(" ", f" {record.kernel()} ", 1)
         return {"text/plain": text}
@@ -218,8 +222,10 @@ class Kind(texts.StandInType):
 
     def real(cls) -> Any:
         """Return loopy's own class."""
+        from kcl.frontends.loopy import making
+
         name = cls.__name__
-        own = recorder.own(name)
+        own = making.own(name)
         if _known.get(name) is not own:
             _known[name] = own
             for base in own.__mro__[1:]:
@@ -232,7 +238,7 @@ class Kind(texts.StandInType):
         if name in _OF_KINDS:
             return super().__getattribute__(name)
         if name == "__class__":
-            return Kind if recorder.loaded() is None else type(cls.real())
+            return Kind if moment.loaded() is None else type(cls.real())
         if is_absent(name):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         if name in table.MEMBERS.get(cls.__name__, ()):
@@ -256,13 +262,13 @@ class Kind(texts.StandInType):
             return True
         if record is not None or isinstance(value, plain.StandIn):
             return isinstance(value.real() if type(value) is Member else value, asked_for(cls))
-        return recorder.loaded() is not None and isinstance(value, cls.real())
+        return moment.loaded() is not None and isinstance(value, cls.real())
 
     def __subclasscheck__(cls, kind: Any) -> bool:
         return issubclass(kind.real() if isinstance(kind, Kind) else kind, asked_for(cls))
 
     def __eq__(cls, other: object) -> Any:
-        if cls is other or recorder.loaded() is None or isinstance(other, Kind):
+        if cls is other or moment.loaded() is None or isinstance(other, Kind):
             return cls is other
         return cls.real() == other
 
@@ -304,7 +310,9 @@ class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        holder = recorder.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        from kcl.frontends.loopy import making
+
+        holder = making.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
         return holder.__dataclass_fields__
 
 
@@ -315,15 +323,19 @@ class RecordedUnit(RecordedResult):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch the unit, as loopy's unit does; the executor is kept with the record."""
-        if recorder.is_replaced("__call__"):
+        from kcl.frontends.loopy import making
+
+        if making.is_replaced("__call__"):
             return asked(self, "__call__")(*arguments, **keywords)
-        return ports.at("executor").call(self, arguments, keywords)
+        return port("executor").call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
-        if recorder.is_replaced("executor"):
+        from kcl.frontends.loopy import making
+
+        if making.is_replaced("executor"):
             return asked(self, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
-        return ports.at("executor").executor(self, arguments, entrypoint, keywords)
+        return port("executor").executor(self, arguments, entrypoint, keywords)
 
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
@@ -401,29 +413,35 @@ def real_of(value: Any) -> Any:
 
 def asked(value: Any, question: str) -> Any:
     """Have loopy's own object made and return it: a program asked a question. It counts by its content from now on."""
+    from kcl.frontends.loopy import making
+
     record = record_of(value)
     if record is not None:
-        recorder.asked(record, question)
-        _become(value, record, recorder.handed_out(record))
+        making.asked(record, question)
+        _become(value, record, making.handed_out(record))
     return real_of(value)
 
 
 def _edited(value: Any, record: Record) -> None:
     """Let an object become loopy's, with what a program wrote by `object.__setattr__`: that does not ask the class."""
+    from kcl.frontends.loopy import making
+
     names = _dictionary.__get__(value)
     written = {name: names[name] for name in list(names) if name not in ("record", "real")}
-    recorder.asked(record, "object.__setattr__")
-    _become(value, record, recorder.handed_out(record))
-    recorder.expose(record)
+    making.asked(record, "object.__setattr__")
+    _become(value, record, making.handed_out(record))
+    making.expose(record)
     for name, attribute in written.items():
         object.__setattr__(real_of(value), name, attribute)
 
 
 def _changing(value: Any, question: str) -> Any:
     """Return loopy's own object for a program that changes it: records that count on it are carried out before."""
+    from kcl.frontends.loopy import making
+
     own = asked(value, question)
     if isinstance(type(value), Kind):
-        recorder.expose(_dictionary.__get__(value)["origin"])
+        making.expose(_dictionary.__get__(value)["origin"])
     return own
 
 

@@ -88,9 +88,10 @@ class Watch:
     def add(self, things: list[Any]) -> None:
         """Look at more things, from now on; a change of the others that was not told counts no more."""
         number = _number()
+        insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
             target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
-            inside = {dict: number, CellType: number and _CONTENT}.get(type(target))
+            inside = insides.get(type(target))
             if inside:
                 self._places[id(target) + inside] = place
             else:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import itertools
+import operator
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kcl.base import settings
 from kcl.cache.key import PLACE, Part
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
 from kcl.frontends.loopy.plain import SIMPLE
@@ -37,8 +39,8 @@ _CLASS, _REFERENCE = (
     re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"),
     re.compile(r"#[0-9a-f]+"),
 )
-_MOST = 400  # parts in a row
 _LONG = 240  # characters of a text that counts by its digest
+_MOST_OF_ALL, _MOST_OF_ONE = 30_000, 1_000  # characters of the parts in a row
 
 
 class Graph(NamedTuple):
@@ -51,6 +53,8 @@ class Graph(NamedTuple):
     form: str
     numbers: list[str]
     data: list[Any]
+    data_texts: list[str]
+    nodes: list[Any]
 
     @property
     def digest(self) -> str:
@@ -61,20 +65,45 @@ class Graph(NamedTuple):
         """Return the text of the graph in records."""
         return f"graph with {self.digest}"
 
+    def place_of(self, number: int) -> str:
+        """Return in words which node has a number, and where the program made it; slow."""
+        lines = _Texts().lines(self.root)[1:]
+        for line, node in zip(lines, self.nodes, strict=True):
+            if re.search(rf"\?{number}\b", line):
+                place = _place(node)
+                return f" in {type(node).__name__}" + (f" (made at {place})" if place else "")
+        return ""
+
+    def without_data(self) -> Graph:
+        """Return a graph that holds none of the data, for a unit that is made later; itself if there are none."""
+        if not self.data:
+            return self
+        try:
+            copies = _Copies(self)
+            data, nodes = [*map(copies.of, self.data)], [*map(copies.of, self.nodes)]
+            return self._replace(root=copies.of(self.root), data=data, nodes=nodes)
+        except Exception:
+            # A class is made in another way: the data live as long as the unit.
+            return self
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """The different nodes and long values by class and fields, to explain a later miss: they have no numbers; slow."""
         texts = _Texts(numbers_apart=False)
         lines = [*texts.lines(self.root), *texts.long]
-        nodes = [None, *[node for node, _write in texts.nodes], *[None] * len(texts.long)]
+        nodes = [None, *self.nodes, *[None] * len(texts.long)]
         parts = dict[Part, None]()
         for line, node in zip(lines, nodes, strict=True):
             name, _, fields = _CLASS.sub("", line).partition("(")
-            part = Part(name, f"({_REFERENCE.sub('#', fields)}")
+            fields = _REFERENCE.sub("#", fields)
+            if len(fields) > _MOST_OF_ONE:
+                fields = f"{fields[:_MOST_OF_ONE]}... {_hashed(fields)}"
+            part = Part(name, f"({fields}")
             parts[part] = None
             if place := _place(node):
                 parts[Part(f"{PLACE}{name}{part.value}", place)] = None
-        return tuple(parts)[:_MOST]
+        sizes = itertools.accumulate([len(one.name) + len(one.value) for one in parts])
+        return tuple(itertools.compress(parts, [size <= _MOST_OF_ALL for size in sizes]))
 
 
 def digest(root: Any) -> Graph:
@@ -82,7 +111,8 @@ def digest(root: Any) -> Graph:
     texts = _Texts()
     with _collector_held():
         form = _hashed("\n".join(texts.lines(root)))
-    return Graph(root, form, texts.numbers, texts.data)
+    nodes = [node for node, _write in texts.nodes]
+    return Graph(root, form, texts.numbers, texts.data, texts.data_texts, nodes)
 
 
 def _place(node: Any) -> str:
@@ -107,6 +137,7 @@ class _Form(NamedTuple):
     name: str
     values: Callable[[Any], Iterable[Any]] | None  # None: the object has a text of its own
     is_set: bool = False
+    is_mapping: bool = False
     is_node: bool = False
     is_wrapper: bool = False
 
@@ -122,6 +153,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
             self[kind] = self._number(self[kind])
         self.numbers: list[str] = []
         self.data: list[Any] = []
+        self.data_texts: list[str] = []
         self.long: dict[str, None] = {}
         self.nodes: list[tuple[Any, Callable[[Any], str]]] = []
         self._names: dict[int, str] = {}  # of nodes by id
@@ -207,15 +239,18 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
     def _wrapper(self, fields: Callable[[Any], str]) -> Callable[[Any], str]:
         def write(value: Any) -> str:
-            text = fields(value) + self._of_data(value.data)
+            text, number = self._of_data(value.data), len(self.data)
             self.data.append(value.data)
-            return text
+            self.data_texts.append(text)
+            return f"{fields(value)} data {number} {text}"
 
         return write
 
     def _of_data(self, data: Any) -> str:
         """Return the text of an array of data, without its content."""
         kind, array = type(data), sys.modules.get("pyopencl.array")
+        if kind is AbsentData:
+            return str(data.counted)
         if kind is sys.modules["numpy"].ndarray:
             memory, offset = data.__array_interface__["data"][0], 0
         elif array is not None and isinstance(data, array.Array) and is_counted(kind, "pyopencl"):
@@ -225,7 +260,73 @@ class _Texts(dict[type, Callable[[Any], str]]):
             raise UnknownInput(f"data of class {class_text(kind)}")
         same = [self._places.setdefault(one, len(self._places)) for one in (id(data), f"{memory}")]
         facts = data.shape, _content(data.dtype), data.strides, offset
-        return f" data {len(self.data)} {class_text(kind)} {facts} {same}"
+        return f"{class_text(kind)} {facts} {same}"
+
+
+class AbsentData:
+    """Stands in a graph for data, which may go meanwhile; their shape and dtype are all that pytato asks data for."""
+
+    def __init__(self, data: Any, counted: str) -> None:
+        self.shape, self.dtype = data.shape, data.dtype
+        self.counted = counted
+        self._data, self._kind = weakref.ref(data), type(data)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return self._kind
+
+    def __getattr__(self, name: str) -> Any:
+        data = self._data()
+        if data is None:
+            raise RecipeError(
+                f"the unit of a graph is made only now, and asks for {name!r} of data that the program has let go: "
+                "run with KCL_NO_CACHE=graph, or ask for the unit before that"
+            )
+        return getattr(data, name)
+
+
+class _Copies:
+    """Copies of the nodes of a graph that hold something else in the place of its data."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._made: dict[int, Any] = {
+            id(one): AbsentData(one, text)
+            for one, text in zip(graph.data, graph.data_texts, strict=True)
+        }
+        self._made |= {id(node): object.__new__(type(node)) for node in graph.nodes}
+        for node in graph.nodes:
+            self._fill(node, self._made[id(node)])
+
+    def of(self, value: Any) -> Any:
+        """Return the copy of a value; itself if it leads to no node."""
+        kind: Any = type(value)
+        if kind in SIMPLE or kind is str:
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = self._copied(value, kind, _form(kind))
+        return self._made[id(value)]
+
+    def _copied(self, value: Any, kind: Any, form: _Form) -> Any:
+        if form.is_set or form.values is None:
+            return value
+        before = [*form.values(value)]
+        parts = [*map(self.of, before)]
+        if all(map(operator.is_, before, parts)):
+            return value
+        if kind in (tuple, list):
+            return kind(parts)
+        if form.is_mapping:
+            return kind(zip(parts[::2], parts[1::2], strict=True))
+        return self._fill(value, object.__new__(kind))
+
+    def _fill(self, value: Any, copied: Any) -> Any:
+        fields = getattr(value, "__dataclass_fields__", None)
+        pairs = classes.attributes(value, theirs=True)
+        if fields:
+            pairs = [(name, getattr(value, name)) for name in fields]
+        for name, part in pairs:
+            object.__setattr__(copied, name, self.of(part))
+        return copied
 
 
 @functools.lru_cache(maxsize=1024)
@@ -238,7 +339,7 @@ def _form(kind: type) -> _Form:
     if kind in (frozenset, set):
         return _Form(name, iter, is_set=True)
     if top in _MAPPINGS and hasattr(kind, "keys"):
-        return _Form(name, lambda value: _flat(value.items()))
+        return _Form(name, lambda value: _flat(value.items()), is_mapping=True)
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
     arrays: Any = sys.modules.get("pytato.array")
     functions: Any = sys.modules.get("pytato.function")
@@ -256,7 +357,7 @@ def _form(kind: type) -> _Form:
     counted = [field for field in fields if field not in left]
     # of a single name an attrgetter returns the value, not a tuple of it
     values = (
-        attrgetter(*counted)
+        operator.attrgetter(*counted)
         if len(counted) > 1
         else lambda value: [getattr(value, one) for one in counted]
     )

@@ -14,21 +14,19 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.base import settings
-from kcl.base.attended import uncounted
+from kcl.base import process, settings, uncounted
 from kcl.cache import layers
 from kcl.errors import RecipeError, UnknownInput
-from kcl.frontends.loopy import executor, moment, proofs, recorder, texts, unmade
+from kcl.frontends.loopy import executor, making, moment, proofs, recorder, texts, unmade
 from kcl.frontends.loopy.callables.content import Content
 from kcl.frontends.loopy.plain import StandIn
-from kcl.frontends.loopy.record import CallSite, Record
+from kcl.frontends.loopy.record import CallSite, Record, site
 from kcl.frontends.pytato import transform
 from kcl.frontends.pytato.graph import Graph, digest
-from kcl.generate.running import thread
+from kcl.generate import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
-_MOST = 32  # graphs that differ in numbers alone: the stages of a time step are such graphs
-_NUMBERS = 40  # that a proof has
+_MOST = 3  # graphs that differ in numbers alone: the stages of a Runge-Kutta step have two
 NEEDED = (
     "generate_loopy",
     f"{_PROGRAMS[0]}.bind_to_context",
@@ -70,28 +68,29 @@ class _Described(StandIn):
 
 
 class GraphRecord(Record):
-    """A call that makes or transforms the unit of a graph; `carry_out` carries it out with loopy's own units."""
+    """A call that makes or transforms the unit of a graph, of loopy's own units and of what it `holds` beside them.
+
+    `carry_out` gets what it holds, and the units; `count` returns what that counts by.
+    """
 
     def __init__(
         self,
         function: str,
         carry_out: Callable[..., Any],
         units: tuple[Any, ...],
-        count: Callable[[], dict[str, Any]],
+        holds: Any,
+        count: Callable[[Any], dict[str, Any]],
         name: str,
     ) -> None:
-        place, now = recorder.site() or CallSite(sys._getframe()), moment.now()
-        described = count()
-        structures = Content(str(now.structures), (), "")
-        texts_ = {key: content.exact() for key, content in described.items()}
-        keywords = {key: _Described(text) for key, text in texts_.items()}
-        keywords["structures"] = _Described(structures.exact())
+        place, now = site() or CallSite(sys._getframe()), moment.now()
+        counted = {**count(holds), "structures": Content(str(now.structures), (), "")}
+        keywords = {key: _Described(content.exact()) for key, content in counted.items()}
         super().__init__(function, units, keywords, now, place)
-        self.described = (*described.values(), structures)
-        self.call = carry_out
+        self.described = (*counted.values(),)
+        self.holds, self._count = holds, count
+        self.call = lambda *real: carry_out(self.holds, *real)
         self.name = name
         self.finds_unit = True
-        self._count, self._texts = count, texts_
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def kernel(self) -> str:
@@ -111,9 +110,10 @@ class GraphRecord(Record):
                 f"the unit of {self.name!r} is made only now, and the program has changed since {self.place} what "
                 f"{self.function} counts by there: run with KCL_NO_CACHE=graph, or change it before that call"
             )
-        with thread.having(reads=_Reads()):
+        with thread.having(reads=_Reads()), transform.noting_messages(self.holds) as asked:
             made = carry_out(self, units, {})
             unkept.append(thread.reads.reason())
+        unkept += [f"it asks a communicator for {name!r}, as other ranks may do" for name in asked]
         if self.inputs and not self.waits and self._is_changed():
             unkept.append("the transformation changes what it holds")
         self.unkept = next(filter(None, [self.unkept, *unkept]), "")
@@ -121,9 +121,10 @@ class GraphRecord(Record):
 
     def _is_changed(self) -> bool:
         try:
-            return {key: one.exact() for key, one in self._count().items()} != self._texts
+            counted = self._count(self.holds)
         except UnknownInput:
             return True
+        return any(one.exact() != self.keywords[key].text() for key, one in counted.items())
 
 
 class _Reads:
@@ -203,16 +204,16 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
     try:
         return make()
     except Exception as error:
-        recorder.refused(function, error, recorder.site())
+        recorder.refused(function, error, site())
         return None
 
 
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
-        def carry_out(outputs: Any) -> Any:
-            made.append(own(outputs, target, options, **more))
-            places = {id(one): place for place, one in enumerate(graph.data)}
+        def carry_out(held: tuple[Any, Any]) -> Any:
+            made.append(own(held[0], target, held[1], **more))
+            places = {id(one): place for place, one in enumerate(record.described[0].data)}
             bound = [[name, places.get(id(one))] for name, one in made[0].bound_arguments.items()]
             record.facts["bound"] = bound
             if any(place is None for _name, place in bound):  # data that the graph does not hold
@@ -221,18 +222,20 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
 
         made = list[Any]()
         recorded = _recorded(
-            lambda: _of_graph(carry_out, _ordered(result), target, lambda: options, more),
+            lambda: _of_graph(carry_out, (_ordered(result), options), target, more),
             "generate_loopy",
         )
         if recorded is None:
             return own(result, target, options, **more)
         record, graph, aim = recorded
-        record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
-        if record.waits:  # the program may change its own before it asks
-            options = copy.copy(options)
+        bare = graph.without_data()
+        # The program may change its options before it asks for the unit.
+        record.holds = bare.root, copy.copy(options)
+        record.described = (bare, *record.described[1:])
+        own_program = made.pop() if made else None
         if record.keeps_arguments is None:
-            return made[0]
+            return own_program
         bound = {name: graph.data[place] for name, place in record.facts["bound"]}
         program = sys.modules["pytato.target.loopy"].BoundPyOpenCLProgram
         return program(program=unit, bound_arguments=bound, target=aim)
@@ -258,48 +261,63 @@ def _ordered(result: Any) -> Any:
 
 
 def _of_graph(
-    carry_out: Callable[..., Any],
-    outputs: Any,
-    target: Any,
-    options: Callable[[], Any],
-    more: dict[str, Any],
+    carry_out: Callable[..., Any], holds: tuple[Any, Any], target: Any, more: dict[str, Any]
 ) -> tuple[GraphRecord, Graph, Any] | None:
     """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
     aim: Any = kind() if target is None else target
-    if not getattr(options(), "no_numpy", False) or not isinstance(aim, kind):
+    if not getattr(holds[1], "no_numpy", False) or not isinstance(aim, kind):
         return None
     if getattr(type(aim), "bind_program", None) is not getattr(kind, "bind_program", None):
         return None
 
-    def count() -> dict[str, Any]:
-        call = transform.of_call([sorted(more.items()), aim, options()])
-        return {"graph": digest(outputs), "call with its packages": call}
+    def count(held: tuple[Any, Any]) -> dict[str, Any]:
+        call = transform.of_call([sorted(more.items()), aim, held[1]])
+        return {"graph": digest(held[0]), "call with its packages": call}
 
     name = str(more.get("function_name", "_pt_kernel"))
-    carry_out = functools.partial(carry_out, outputs)
-    record = GraphRecord("generate_loopy", carry_out, (), count, name)
+    record = GraphRecord("generate_loopy", carry_out, (), holds, count, name)
     graph: Graph = record.described[0]
-    form = [graph.form, *[one.exact() for one in record.described[1:]]]
-    record.group = proofs.group(f"graph {texts.digest(form)}")
-    record.unkept = _unkept(record, graph)
+    form = texts.digest([graph.form, *[one.exact() for one in record.described[1:]]])
+    record.group = proofs.group(f"graph {form}")
+    record.unkept = _unkept(record, graph, form)
     return record, graph, aim
 
 
-def _unkept(record: GraphRecord, graph: Graph) -> str:
+class MetGraphs:
+    """The first graphs that this process met of those that differ in numbers alone, and what is said of the others."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, list[list[str]]] = {}
+        self.said: dict[str, str] = {}
+
+    def on_change(self) -> None:
+        self.numbers.clear()
+
+
+_met = process.own(MetGraphs)
+
+
+def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
     """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
+    first, said = _met().numbers.setdefault(form, []), _met().said
+    if graph.numbers in first:
+        return ""
+    if len(first) < _MOST:
+        first.append(graph.numbers)
+        return ""
     if proofs.find(record.digest, record.group) is not None:
         return ""
-    facts = [proof.facts for proof in [*record.group.known.values()]]
-    kept = {tuple(one["numbers"]) for one in facts if "numbers" in one}
-    if len(kept) < _MOST or tuple(graph.numbers[:_NUMBERS]) in kept:
-        return ""
-    changing = [sorted({*values}) for values in zip(*kept, strict=False) if len({*values}) > 1]
-    here = f": {', '.join(changing[0][:3])}, ..." if changing else ""
-    return (
-        f"only {_MOST} graphs that differ in numbers alone are kept{here}; "
-        "pass such a number as an argument of the compiled function, or in an array"
-    )
+    if form not in said:
+        values = [[*dict.fromkeys(each)] for each in zip(*first, strict=True)]
+        place, changing = max(enumerate(values), key=lambda pair: len(pair[1]))
+        number = ", ".join([one.rpartition("(")[2].partition(")")[0] for one in changing])
+        said[form] = (
+            f"a run keeps the first {_MOST} graphs that differ in numbers alone, and a number of this one changes: "
+            f"{number}, ...{graph.place_of(place)}; make it an argument of the compiled function, or an array: "
+            "actx.from_numpy(np.array(number))"
+        )
+    return said[form]
 
 
 def _record_of(program: Any) -> Any:
@@ -335,13 +353,13 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
-        as_called = f
         record = (before if callable(f) else None) and _recorded(
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
-                f,
+                lambda held, unit: held(unit),
                 (self.program.t_unit,),
-                lambda: {"f": transform.of_function(as_called)},
+                f,
+                lambda held: {"f": transform.of_function(held)},
                 before.name,
             ),
             "with_transformed_translation_unit",
@@ -351,7 +369,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
         record.group = before.group
         unit = unmade.answer(record)
         if record.waits:
-            record.call = as_called = transform.as_of_now(f)
+            record.holds = transform.as_of_now(f)
         if type(unit) is not unmade.RecordedUnit:
             unit.executor(self.cl_context)  # raises the error of pytato's
         return _executable(unit, self.bound_arguments, self.target, self.cl_context)
@@ -369,7 +387,7 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(self, queue, allocator, wait_for, **given)
         names = record.facts.get("names")
         if names is None:
-            names = [*recorder.make(record).default_entrypoint.arg_dict]
+            names = [*making.make(record).default_entrypoint.arg_dict]
             recorder.learn(record, names=names)
         given = {**self.bound_arguments, **given}
         given = {name: given[name] for name in names if name in given}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import MethodType
 from typing import Any
 
@@ -29,6 +30,8 @@ _DEVICE = (
     *("max_compute_units", "max_work_group_size", "max_work_item_sizes", "local_mem_size"),
     "address_bits",
 )
+# What may be asked of a communicator without a message.
+_HARMLESS = frozenset({"Get_rank", "Get_size", "rank", "size", "__class__"})
 _ALLOCATORS = frozenset(
     {
         *("DeferredAllocator", "ImmediateAllocator", "MemoryPool"),
@@ -54,6 +57,34 @@ def is_of_context(function: Any) -> bool:
     """Return True for a method of an array context."""
     context = getattr(sys.modules.get("arraycontext"), "ArrayContext", ())
     return isinstance(function, MethodType) and isinstance(function.__self__, context)
+
+
+@contextmanager
+def noting_messages(function: Any) -> Iterator[list[str]]:
+    """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
+    asked = list[str]()
+    owner = vars(function.__self__) if is_of_context(function) else {}
+    own = {name: value for name, value in owner.items() if _is_of_mpi(value)}
+    noting = {name: _noting(value, asked) for name, value in own.items()}
+    owner.update(noting)
+    try:
+        yield asked
+    finally:
+        owner.update({name: own[name] for name in own if owner.get(name) is noting[name]})
+
+
+def _noting(communicator: Any, asked: list[str]) -> Any:
+    class Noting(type(communicator)):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            if name not in _HARMLESS:
+                asked.append(name)
+            return super().__getattribute__(name)
+
+    return Noting(communicator)
+
+
+def _is_of_mpi(value: Any) -> bool:
+    return f"{type(value).__module__}.".startswith("mpi4py.MPI.")
 
 
 def as_of_now(function: Any) -> Any:
@@ -87,12 +118,11 @@ def _plain(value: Any, name: str = "") -> Any:
     if isinstance(value, (opencl.Context, opencl.CommandQueue)):
         devices = value.devices if isinstance(value, opencl.Context) else [value.device]
         return [kind, *map(_plain, devices)]
-    module = f"{kind.__module__}."
-    if module.startswith("mpi4py.MPI."):
+    if _is_of_mpi(value):
         return [kind, value.Get_rank(), value.Get_size()]
     is_left = (
-        (module.startswith("pyopencl.") and kind.__name__ in _ALLOCATORS)
-        or module.startswith("pytools.persistent_dict.")
+        (f"{kind.__module__}.".startswith("pyopencl.") and kind.__name__ in _ALLOCATORS)
+        or kind.__module__ == "pytools.persistent_dict"
         or (name == "np" and is_counted(kind))  # the namespace of a context
     )
     return kind if is_left else value

@@ -13,10 +13,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kcl.base.text.layout import alike
-from kcl.cache.key import Difference, Key
-from kcl.cache.phrases import About, Origin, sentence
+from kcl.cache.key import Key
+from kcl.cache.phrases import About, Difference, Origin, sentence
 from kcl.generate import files
-from kcl.generate.declarations import PARAMETER
+from kcl.generate.evidence import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 
@@ -62,14 +62,9 @@ class Candidate(NamedTuple):
     texts: Callable[[], Texts]
 
 
-class Explanation(NamedTuple):
-    """Why a key was not found; `nearest` is None if no entry of this kernel was stored before."""
-
-    nearest: Candidate | None
-    changes: tuple[Change, ...]
-
-
-FIRST_TIME = Explanation(None, ())
+# Why a key was not found: the nearest entry, None if no entry of this kernel was stored before, and the differences.
+Explanation = tuple[Candidate | None, list[Change]]
+FIRST_TIME: Explanation = (None, [])
 
 
 def explain(
@@ -89,7 +84,7 @@ def explain(
             [*near.key.diff(key), *listings.beside(near.texts().listing, texts.listing)]
         ):
             near = None
-    return FIRST_TIME if near is None else Explanation(near, tuple(changes(near, key, texts)))
+    return FIRST_TIME if near is None else (near, changes(near, key, texts))
 
 
 def nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Candidate | None:

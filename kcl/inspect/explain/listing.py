@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcl.base.text.layout import alike, cut, shortened
-from kcl.cache.key import PLACE, Difference, Key, by_occurrence
-from kcl.cache.phrases import WIDTH, arrow, sentence, telling, value
+from kcl.cache.key import PLACE, Key
+from kcl.cache.phrases import WIDTH, Difference, arrow, by_occurrence, sentence, telling, value
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
 PART = "record.json"

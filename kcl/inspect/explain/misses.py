@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kcl import drivers
 from kcl.base import settings
+from kcl.base.events import MissNote
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
 from kcl.cache.key import Key
@@ -19,11 +20,10 @@ from kcl.cache.stores import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge, variants
 from kcl.inspect.catalogue import NotebookTable
-from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
+from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
 from kcl.programs.driver import BEING_COMPLETED
 from kcl.programs.open_jobs import OpenJobs
@@ -106,11 +106,11 @@ class Shelf:
         """
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
-            return Explanation(None, (_BEING_WRITTEN,))
+            return None, [_BEING_WRITTEN]
         reason, gone = self.removed.get(key.digest, ("", _NEVER))
         if gone < moment:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
-            return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
+            return None, [Change("entry", f"removed by {reason}, {when}")]
 
         def earlier(entries: Iterable[ListedEntry]) -> list[Candidate]:
             # A miss that stored nothing has a key without dtypes.
@@ -157,89 +157,86 @@ def pending() -> OpenJobs:
     return OpenJobs()
 
 
-def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
+def told(missed: Sequence[MissNote], history: Sequence[MissNote]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
     # The program of the nearest row, by the run, the kernel and its own program.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
-    for look, times in _grouped(missed):
+    for note, times in _grouped(missed):
+        event, run = note.event, note.record["name"]
         explanation, own = None, None
-        if look.outcome == "miss" and look.key is not None and look.reason != BEING_COMPLETED:
-            shelf = shelf_of(look.layer)
-            own = shelf.entry_of(look.key)
-            texts = texts_in(look.texts) if look.texts or own is None else shelf.texts(own)
-            pair = look.process, look.kernel, own.program if own else ""
-            program = partners.get(pair, "") if look.layer == settings.BINARY else ""
+        if event.outcome == "miss" and note.key is not None and event.reason != BEING_COMPLETED:
+            shelf = shelf_of(event.layer)
+            own = shelf.entry_of(note.key)
+            texts = texts_in(note.texts) if note.texts or own is None else shelf.texts(own)
+            pair = run, event.kernel, own.program if own else ""
+            program = partners.get(pair, "") if event.layer == settings.BINARY else ""
             explanation = shelf.explain(
-                look.kernel,
-                look.key,
-                texts,
-                look.time,
-                begun[look.process],
-                program,
+                event.kernel, note.key, texts, note.time, begun[run], program
             )
-            if look.layer == settings.GENERATOR and explanation.nearest is not None:
-                nearest = shelf.entry_of(explanation.nearest.key)
+            if event.layer == settings.GENERATOR and explanation[0] is not None:
+                nearest = shelf.entry_of(explanation[0].key)
                 partners[pair] = nearest.program if nearest else ""
-        explained.append((look, times, explanation, own))
+        explained.append((note, times, explanation, own))
     variant_of = variants.parameters(own for *_, own in explained if own)
     return [
-        _miss(look, times, explanation, variant_of.get(own.program if own else "", {}))
-        for look, times, explanation, own in explained
+        _miss(note, times, explanation, variant_of.get(own.program if own else "", {}))
+        for note, times, explanation, own in explained
     ]
 
 
-def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
+def _grouped(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
-    alike: dict[tuple[str, ...], list[JournalMiss]] = {}
-    for miss in missed:
-        # Process, layer, kernel, outcome and reason, and then the key.
-        same = *miss[1:6], miss.key.digest if miss.key else ""
-        alike.setdefault(same, []).append(miss)
+    alike: dict[tuple[str, ...], list[MissNote]] = {}
+    for note in missed:
+        event = note.event._replace(key=note.key.digest if note.key else "")
+        alike.setdefault((note.record["name"], *event[:5]), []).append(note)
     return [(group[0], len(group)) for group in alike.values()]
 
 
-def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str, float]]:
+def _moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
     made, begun = dict[str, float](), dict[str, float]()
-    for miss in history:
-        begun.setdefault(miss.process, miss.time)
-        if miss.key is not None:
-            made.setdefault(miss.key.digest, miss.time)
+    for note in history:
+        begun.setdefault(note.record["name"], note.time)
+        if note.key is not None:
+            made.setdefault(note.key.digest, note.time)
     return made, begun
 
 
-def _noted(miss: JournalMiss) -> Mapping[str, str]:
+def _noted(note: MissNote) -> Mapping[str, str]:
     """Return the parameters that the process of a miss left in the journal; empty for a recipe without any."""
-    return {name: shortened(text, WIDTH) for name, text in (miss.parameters or {}).items()}
+    return {name: shortened(text, WIDTH) for name, text in (note.parameters or {}).items()}
 
 
 def _miss(
-    missed: JournalMiss, times: int, explanation: Explanation | None, variant: Mapping[str, str]
+    note: MissNote, times: int, explanation: Explanation | None, variant: Mapping[str, str]
 ) -> Miss:
     """Describe a look-up by itself; only a miss has an explanation."""
-    nearest, changes = (None, ()) if explanation is None else explanation
+    event, (nearest, changes) = note.event, explanation or FIRST_TIME
     often = f" ({times} times)" if times > 1 else ""
-    parameters = _noted(missed) or variant
-    words = [missed.reason] if explanation is None else in_words(explanation)
+    parameters = _noted(note) or variant
+    words = [event.reason] if explanation is None else in_words(explanation)
     return Miss(
-        missed.time,
-        missed.driver,
-        missed.pid,
-        *missed[2:5],
+        note.time,
+        note.record["driver"],
+        note.record["pid"],
+        event.layer,
+        event.kernel,
+        event.outcome,
         times,
-        missed.reason,
-        None if missed.key is None else missed.key.digest,
+        event.reason,
+        None if note.key is None else note.key.digest,
         None if nearest is None else nearest.key.digest,
-        changes,
+        tuple(changes),
         (
-            f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}",
+            f"{of_kernel(event.kernel, parameters)}, {event.layer} layer: {event.outcome}{often}",
             *(f"  {line}" for line in words),
         ),
         parameters,
-        missed.process,
+        note.record["name"],
     )
 
 
@@ -247,7 +244,7 @@ def in_words(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for the user."""
     lines = [
         line
-        for change in explanation.changes
+        for change in explanation[1]
         for line in (change.sentence, *(f"  {line}" for line in change.diff))
     ]
     return lines or ["first time seen"]
@@ -293,15 +290,15 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     )
 
 
-def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:
+def chosen(history: Sequence[MissNote], kernel: str | None, every: bool) -> list[MissNote]:
     """Return the look-ups to explain: those of a kernel, of the last run that has any.
 
     A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.
     """
     missed = [
-        miss
-        for miss in history
-        if kernel in (None, miss.kernel, of_kernel(miss.kernel, _noted(miss)))
+        note
+        for note in history
+        if kernel in (None, note.event.kernel, of_kernel(note.event.kernel, _noted(note)))
     ]
     # The oldest stands first, so the last one names the last run.
-    return missed if every else [miss for miss in missed if miss.process == missed[-1].process]
+    return missed if every else [note for note in missed if note.record is missed[-1].record]

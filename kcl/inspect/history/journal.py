@@ -14,11 +14,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.base import events
+from kcl.base.events import Event, MissNote
 from kcl.cache.key import Key, Part
-from kcl.foreign.late_switches import LateSwitch
 from kcl.inspect.history import records
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
 
@@ -32,28 +32,6 @@ Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 Use = tuple[
     int, float
 ]  # the number of hits of an entry, and the time of the last one, 0 without any
-
-
-class JournalMiss(NamedTuple):
-    """A look-up that was no hit; `process` is the name of the process, `key` is None if it was not known.
-
-    The key is that of the row that was made, or else the key that was looked for. `texts` are the parts of an entry
-    that explain a miss, if the miss stored no entry. `seconds` is the time of the look-up and the work. `parameters`
-    are the texts of the parameters of the recipe, None if they are not known.
-    """
-
-    time: float
-    process: str
-    layer: str
-    kernel: str
-    outcome: str
-    reason: str
-    key: Key | None
-    driver: str = ""
-    pid: int = 0
-    texts: Mapping[str, bytes] = {}
-    seconds: float = 0.0
-    parameters: Mapping[str, str] | None = None
 
 
 def trim() -> None:
@@ -93,7 +71,7 @@ def use(uses: Mapping[str, Use], digest: str) -> Use:
     return uses.get(digest[:DIGITS], (0, 0.0))
 
 
-def last_misses() -> list[JournalMiss]:
+def last_misses() -> list[MissNote]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
     own = records.of_this_process()
     others = [record for record in _read() if record["name"] != own["name"]]
@@ -101,7 +79,7 @@ def last_misses() -> list[JournalMiss]:
     return sorted(missed, key=lambda miss: miss.time)
 
 
-def of_this_run() -> tuple[Record, list[JournalMiss]]:
+def of_this_run() -> tuple[Record, list[MissNote]]:
     """Return the record of this process so far, and its look-ups that were no hits."""
     record = records.of_this_process()
     return record, list(_missed(record))
@@ -126,19 +104,18 @@ def last_run(driver: str | None = None) -> list[Record]:
 def late() -> list[dict[str, Any]]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once.
 
-    Each has the fields of a `LateSwitch`, the `driver` and its path `program`, and the `time` of the last one.
+    Each has the members of a late switch, the `driver` and its path `program`, and the `time` of the last one.
     """
     notes = [
-        (switch[0], record["driver"], record["program"], *switch[1:])
+        {"time": moment, "driver": record["driver"], "program": record["program"], **switch}
         for record in _read()
-        for switch in record["late"]
-        if switch[0] > time.time() - AGE
+        for moment, switch in record["late"]
+        if moment > time.time() - AGE
     ]
-    newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-    for note in sorted(notes, key=lambda note: -note[0]):
-        newest.setdefault(note[1:], note)
-    names = ("time", "driver", "program", *LateSwitch._fields)
-    return [dict(zip(names, note, strict=False)) for note in newest.values()][:_LATE]
+    newest: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for note in sorted(notes, key=lambda note: -note["time"]):
+        newest.setdefault(tuple(note.values())[1:], note)
+    return [*newest.values()][:_LATE]
 
 
 def fault() -> str:
@@ -166,21 +143,16 @@ def tallies(record: Record) -> dict[tuple[str, str], Counters]:
     }
 
 
-def _missed(record: Record) -> Iterator[JournalMiss]:
+def _missed(record: Record) -> Iterator[MissNote]:
     parts = [Part(*part) for part in record["parts"]]
-    for moment, *fields, indices, texts, seconds, parameters in record["missed"]:
-        yield JournalMiss._make(
-            [
-                moment,
-                record["name"],
-                *fields,
-                None if indices is None else Key(parts[index] for index in indices),
-                record["driver"],
-                record["pid"],
-                {name: text.encode() for name, text in texts.items()},
-                seconds,
-                parameters,
-            ]
+    for moment, fields, indices, texts, parameters in record["missed"]:
+        yield MissNote(
+            moment,
+            Event(*fields),
+            None if indices is None else Key(parts[index] for index in indices),
+            {name: text.encode() for name, text in texts.items()},
+            parameters,
+            record,
         )
 
 

@@ -1,14 +1,14 @@
 """Records: the statistics of a process, one file for each, as one line of JSON.
 
-    record = {"format": 4, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
+    record = {"format": 5, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
               "remarks": [...],
               "asked":   {digits: [kernel, [parameter...]]},          the first digits of the digest of an entry
               "tallies": [[layer, kernel, counter...]...],
               "uses":    {digits: [number of hits, time of the last, seconds, seconds saved]},
               "parts":   [[name, value]...],
-              "missed":  [[time, layer, kernel, outcome, reason, key, texts, seconds, parameters]...],
+              "missed":  [[time, [field of `kcl.base.events.Event`...], key, texts, parameters]...],
                                                                       a key is a list of indices into "parts"
-              "late":    [[time, field of `kcl.foreign.late_switches.LateSwitch`...]...]}
+              "late":    [[time, late switch]...]}                    as `kcl.foreign.late_switches` finds it
 
 A process that writes again replaces its record. Any number of processes write at once and lose nothing. A process needs
 only this part of the journal at its end, hence there are no classes here, which take long to make.
@@ -20,16 +20,19 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl.base import events, process
 from kcl.cache import places
-from kcl.cache.program_name import driver_name, program_path
+from kcl.cache.run_memo import driver_name, program_path
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
-FORMAT = 4
+if TYPE_CHECKING:
+    from kcl.foreign.late_switches import LateSwitch
+
+FORMAT = 5
 COUNTERS = ("hits", "misses", "defaults", "bypassed", "errors", "seconds", "saved", "bytes")
 # The counters of look-ups.
 OUTCOMES = COUNTERS[:5]
@@ -75,7 +78,7 @@ def begin() -> None:
         run().begin()
 
 
-def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> bool:
+def write(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> bool:
     """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
@@ -91,7 +94,7 @@ def _written(record: Record) -> bool:
         for _layer, _kernel, hits, misses, _defaults, _bypassed, errors, *_ in record["tallies"]
     )
     if not counts and all(
-        reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]
+        event.reason.startswith("off: ") for _time, event, *_ in record["missed"]
     ):
         return False
     try:
@@ -105,7 +108,7 @@ def _written(record: Record) -> bool:
         return False
 
 
-def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> Record:
+def of_this_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> Record:
     """Return the record of this process so far."""
     collected, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
     # The run began with its first look-up: events note the end of one, and how long it took.
@@ -126,7 +129,7 @@ def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]]
         ],
         "uses": {digest[:DIGITS]: used for digest, used in collected.uses.items()},
         "missed": [_missed(noted, parts) for noted in collected.noted],
-        "late": [[now, *switch] for switch in late],
+        "late": [(now, switch) for switch in late],
         "parts": list(parts),
     }
 
@@ -138,16 +141,12 @@ def store() -> Directory:
 
 def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[Any]:
     """Describe a look-up that was no hit; add the parts of its key to `parts`."""
-    moment, event, key, texts, parameters = noted
+    moment, event, key, texts, parameters, _record = noted
     return [
         moment,
-        event.layer,
-        event.kernel,
-        event.outcome,
-        event.reason,
+        event,
         None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts],
         {name: text.decode() for name, text in texts.items()},
-        event.seconds,
         parameters,
     ]
 

@@ -47,12 +47,9 @@ PACKAGE = """
 import logging
 import typing
 
-from NAME_pkg import other
-
 LOG = logging.getLogger(__name__)
 LEVEL = 1
 __LEVEL = 1
-TABLE = {"level": [1]}
 
 
 def times(number):
@@ -70,36 +67,16 @@ def several(number, _info):
     return times(number)
 
 
-def defaulted(_info, number=1, *, more=0):
-    return times(number + more)
-
-
 def level(_info):
     return times(LEVEL)
-
-
-def table(_info):
-    return times(TABLE["level"][0])
 
 
 def tool(_info):
     return times(Tool().width)
 
 
-def attribute(_info):
-    return times(attribute.number)
-
-
-def beside(_info):
-    return times(other.level())
-
-
 def hidden(_info):
     return times(__LEVEL)
-
-
-def inner(_info):
-    return times(Tool.Inner.width)
 
 
 def asks(thing, _info):
@@ -114,18 +91,12 @@ def made(number):
     return Made()
 
 
-attribute.number = 1
-
-
 class Named(typing.NamedTuple):
     width: int = 1
 
 
 class Tool:
     width = 1
-
-    class Inner:
-        width = 1
 
 
 class Object:
@@ -157,13 +128,6 @@ class Counting(Object):
         self.seen = info
         return times(self.number)
 """
-OTHER = """
-LEVEL = 1
-
-
-def level():
-    return LEVEL
-"""
 
 
 class Reads(NamedTuple):
@@ -183,18 +147,10 @@ KEYED = {
     "a partial function": Reads("pkg.Calls(functools.partial(pkg.several, STATE))"),
     "an object": Reads("pkg.Object(STATE)"),
     "a bound method": Reads("pkg.Calls(pkg.Object(STATE).generate)"),
-    "a default that was changed": Reads("pkg.defaulted", "pkg.defaulted.__defaults__ = (STATE,)"),
-    "a keyword default that was changed": Reads(
-        "pkg.defaulted", "pkg.defaulted.__kwdefaults__ = {'more': STATE - 1}"
-    ),
     "a global": Reads("pkg.level", "pkg.LEVEL = STATE"),
-    "a list in a table": Reads("pkg.table", "pkg.TABLE['level'][0] = STATE"),
     "an attribute of a class": Reads("pkg.tool", "pkg.Tool.width = STATE"),
-    "an attribute of an inner class": Reads("pkg.inner", "pkg.Tool.Inner.width = STATE"),
     "a global with underscores": Reads("pkg.hidden", "setattr(pkg, '__LEVEL', STATE)"),
     "an object of a class that a function made": Reads("pkg.Calls(pkg.made(STATE))"),
-    "an attribute of a function": Reads("pkg.attribute", "pkg.attribute.number = STATE"),
-    "a global of another module": Reads("pkg.beside", "pkg.other.LEVEL = STATE"),
     "an edit of the package": Reads("pkg.level", edit=("LEVEL = 1", "LEVEL = THIS")),
     "a word of the program's own": Reads(
         "P(STATE)",
@@ -291,7 +247,6 @@ def program(title: str, reads: Reads, how: str = "") -> Program:
     files = {
         "NAME_own.py": own.replace("PREAMBLE", reads.preamble),
         "site/NAME_pkg/__init__.py": package,
-        "site/NAME_pkg/other.py": OTHER,
     }
     main = MAIN.replace("LAUNCH", LAUNCHES[how])
     return Program(title + how, main, "", ("2", "3"), reads.refused, files, warm=not reads.refused)

@@ -66,50 +66,6 @@ def edit(unit):
     else:
         put(knl, "instructions", new)
 """,
-    "the table of callables": """
-def edit(unit):
-    put(unit, "callables_table", lib_unit(number=THIS).callables_table)
-
-
-lib_unit = unit
-""",
-    "an option": """
-def edit(unit):
-    put(kernel(unit), "options", lp.Options(build_options=["-DFACTOR=THIS"]))
-    put(insn(unit, "second"), "expression", insn(unit, "second").expression + THIS)
-""",
-    "a preamble generator of the user": """
-class Weight:
-    number = 2
-
-    def __init__(self, number):
-        self.number = number
-
-    def __eq__(self, other):
-        return type(self) is type(other) and self.number == other.number
-
-    def __hash__(self):
-        return 1
-
-    def __call__(self, info):
-        yield "10", f"#define first_weight {self.number}"
-
-
-def unit():
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<8}",
-        [lp.CInstruction("i", "y[i] = first_weight*x[i];", read_variables=frozenset(["x"]), assignees="y[i]")],
-        [lp.GlobalArg("x,y", np.float32, shape=8)],
-        name="NAME",
-        lang_version=(2018, 2),
-    )
-    return lp.register_preamble_generators(knl, [Weight(2)])
-
-
-def edit(unit):
-    (weight,) = kernel(unit).preamble_generators
-    weight.number = THIS
-""",
     "a value in a dictionary of the table": """
 def edit(unit):
     knl = kernel(unit)

@@ -118,10 +118,3 @@ def test_elsewhere(child, platform_name):
             assert not faults(
                 Edit("another device", row="other"), *tuned.both(Edit("another device"))
             )
-
-
-def test_enough_edits():
-    """There are more than thirty edits, each with a title of its own."""
-    assert len({one.title for one in EDITS}) == len(EDITS) > 30
-    assert {*SAMPLE["source"], *SAMPLE["loopy"]} <= {one.title for one in EDITS}
-    assert all(one.texts() for one in EDITS)

@@ -71,10 +71,6 @@ print(launched(queue, program.build("-DN=6").tick))
 print(type(tried(GOOD, "-no-such-option")).__name__)
 print(launched(queue, tried(GOOD).tick))
 """,
-    "a header that is not there": """
-print(type(tried('#include "no_such_header.h"\\n' + GOOD)).__name__)
-print(launched(queue, tried(GOOD).tick))
-""",
     "a header that comes later": """
 import pathlib
 folder = pathlib.Path("later")

@@ -8,8 +8,6 @@ import pytest
 from beside import Program, check, ran
 
 HEAD = """
-import functools
-import os
 import pathlib
 import threading
 
@@ -50,82 +48,6 @@ TEXTS = {
             return made(found[0])
 
         print(launch(NAME()))
-        """,
-    "a variable was read before": """
-        os.environ["NAME"] = "THIS"
-
-        @functools.lru_cache
-        def factor():
-            return int(os.environ["NAME"])
-
-        @kcl.kernel
-        def first():
-            return made(factor() + 10)
-
-        @kcl.kernel
-        def NAME():
-            return made(factor())
-
-        print(launch(first()), launch(NAME()))
-        """,
-    "one recipe fills a registry for the next": """
-        REGISTRY = {}
-
-        @kcl.kernel
-        def first():
-            REGISTRY["step"] = THIS
-            return made(10)
-
-        @kcl.kernel
-        def NAME():
-            return made(REGISTRY["step"])
-
-        print(launch(first()), launch(NAME()))
-        """,
-    "a global changes between two kernels": """
-        FACTOR = 4
-
-        @kcl.kernel
-        def NAME():
-            return made(FACTOR)
-
-        first = launch(NAME())
-        FACTOR = THIS
-        print(first, launch(NAME()))
-        """,
-    "parameters differ in what a cached property holds": """
-        class Tile:
-            width = 1
-
-            @functools.cached_property
-            def factor(self):
-                return self.width
-
-        @kcl.kernel
-        def NAME(tile):
-            return made(tile.factor)
-
-        one, two = Tile(), Tile()
-        one.factor, two.factor = 4, THIS
-        print(launch(NAME(one)), launch(NAME(two)))
-        """,
-    "each thread of the driver has settings of its own": """
-        SETTINGS = threading.local()
-
-        @kcl.kernel
-        def NAME():
-            return made(SETTINGS.factor)
-
-        def work(factor):
-            SETTINGS.factor = factor
-            numbers.append(launch(NAME()))
-
-        numbers = []
-        for factor in (4, THIS):
-            thread = threading.Thread(target=work, args=(factor,))
-            thread.start()
-            thread.join()
-        print(numbers)
         """,
     "a recipe of a module that was made from a path": """
         from importlib.util import module_from_spec, spec_from_file_location

@@ -56,9 +56,3 @@ def test_programs(child, platform_name, titles):
         if way == "bound":  # it refuses in words of its own
             different = {one: said for one, said in different.items() if not _is_error(said)}
         assert not different, way
-
-
-def test_enough_programs():
-    """There are twenty programs or more, and each has several calls."""
-    assert len(sized_programs.PROGRAMS) >= 20
-    assert all(len(one.calls) > 2 for one in sized_programs.PROGRAMS.values())

@@ -1,15 +1,12 @@
 """kcl.base.attended: modules that a finder attends are run by who attends them."""
 
-import functools
 import importlib
 import importlib.resources
 import sys
-import types
 from importlib.machinery import ModuleSpec
 
 import pytest
 
-from kcl.base import attended
 from kcl.base.attended import Finder, Listener, runner
 
 
@@ -118,36 +115,3 @@ class TestListener:
             *(False, (["wobble.inner", "wobble"], False)),
             *(False, (["wobble"], False)),
         ]
-
-
-def plain():
-    """Return nothing."""
-
-
-def of_kcl(function):
-    """Return a function of a module of kcl's, around another."""
-    made = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
-    return functools.update_wrapper(made, function)
-
-
-def test_is_of_kcl():
-    """The module's globals tell; an attribute that a decorator copies does not."""
-    assert attended.is_of_kcl(of_kcl(plain))
-    assert not attended.is_of_kcl(plain)
-    assert not attended.is_of_kcl(functools.wraps(of_kcl(plain))(lambda: None))
-    assert not attended.is_of_kcl(print)
-
-
-def test_below_kcl():
-    """What stands below any number of kcl's functions is found; one that stands for nothing is itself."""
-    assert attended.below_kcl(of_kcl(of_kcl(plain))) is plain
-    assert attended.below_kcl(plain) is plain
-    alone = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
-    assert attended.below_kcl(alone) is alone
-
-
-def test_uncounted():
-    """A warning below the function names the line of its caller."""
-    function = types.FunctionType(plain.__code__, {})
-    attended.uncounted(function)
-    assert function.__code__.co_filename == "<frozen importlib._bootstrap>"

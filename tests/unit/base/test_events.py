@@ -1,10 +1,8 @@
 """kcl.base.events: one Event per look-up, hooks, counters."""
 
 import logging
-import shutil
 
 import pytest
-from harness import ROOT
 
 import kcl
 from kcl.base import events
@@ -148,39 +146,6 @@ class TestHooks:
         with caplog.at_level(logging.DEBUG, logger="kcl"):
             events.emit(event(outcome="miss", reason="not in the cache"))
         assert "generator miss of axpy: not in the cache" in caplog.text
-
-
-PROGRAM = """
-import numpy as np, pyopencl as cl
-import kcl
-
-@kcl.kernel
-def doubled():
-    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
-    x = kcl.Array("x", np.float32, "(8,)", "inout")
-    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(8,)")
-
-x = np.ones(8, np.float32)
-context = cl.create_some_context(interactive=False)
-doubled()(cl.CommandQueue(context), x=x)
-print(kcl.__file__, x.sum())
-"""
-
-
-@pytest.mark.one_platform
-def test_modules_left_out(child):
-    """A launch works in a copy of kcl without its tools and without a driver's module: an application left them out."""
-    copy = child.directory / "kcl"
-    shutil.copytree(ROOT / "kcl", copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in (
-        *("cli", "inspect", "drivers/pocl", "drivers/nvidia.py", "remote", "choices/tuning"),
-        *("bundle", "workers"),
-    ):
-        place = copy / name
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
-    (child.directory / "driver.py").write_text(PROGRAM)
-    done = child.python("driver.py")
-    assert done.stdout == f"{copy / '__init__.py'} 16.0\n", done.stderr
 
 
 def test_remarks():

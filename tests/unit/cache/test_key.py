@@ -14,7 +14,8 @@ from harness import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl.cache.key import Difference, Key, Part
+from kcl.cache.key import Key, Part
+from kcl.cache.phrases import Difference
 
 # lone surrogates included: file names and string parameters may hold them
 texts = st.text(st.characters(exclude_categories=()), max_size=12)

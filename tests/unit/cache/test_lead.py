@@ -42,7 +42,7 @@ HOLD = TAKE + "    sys.stdin.readline()\n    one.release()\n"
 # worth; and a process may end before others ask.
 PATIENT = """
 import sys, driver
-from kcl.drivers.pocl import driver as patient
+from kcl.drivers.pocl import asking as patient
 patient._PATIENCE, patient.recorded_seconds = 120.0, lambda entry: 600.0
 patient._is_built = lambda job, in_vain: False
 driver.main(*sys.argv[1:])

@@ -35,10 +35,6 @@ class TestDoctor:
         assert set(problem) == {"check", "severity", "words", "cure"}
         assert problem["check"] == "switches"
 
-    def test_wrong_use(self):
-        """A word that it does not know ends with 2."""
-        run("doctor", "--cure", code=2)
-
 
 def test_remote(tmp_path, monkeypatch):
     """A remote is tried, and its fault named with the cure; without one nothing is said of it."""

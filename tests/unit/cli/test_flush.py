@@ -41,9 +41,9 @@ class TestLeft:
     @pytest.fixture
     def started(self, monkeypatch):
         """The helpers that were started; none of them works."""
-        found = []
-        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: found.append(1))
-        return found
+        helpers = []
+        monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: helpers.append(1))
+        return helpers
 
     def queue(self, **metadata):
         """Return a queue with one job."""

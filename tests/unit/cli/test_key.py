@@ -5,11 +5,10 @@ import pathlib
 import pytest
 import remotes
 from commands import run
+from stored import put
 
 from kcl.base import process
 from kcl.cache import layers
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
 from kcl.remote import seal
 
 LINE = seal.PublicKey("team", bytes(range(32))).line
@@ -55,12 +54,9 @@ class TestTrust:
         path.parent.chmod(0o777)
         assert "others can write" in run("key", "list", code=1).output
 
-    def test_no_key(self):
-        """A line that is no key is refused."""
+    def test_refused(self):
+        """A line that is no key is refused, and so is a second key of one name."""
         assert "NAME:base64" in run("key", "trust", "team", code=1).output
-
-    def test_same_name(self):
-        """Two keys of one name are not trusted at once."""
         run("key", "trust", LINE)
         process.reset()
         impostor = OTHER.replace("other", "team")
@@ -74,13 +70,8 @@ class TestForget:
         """An entry that the key `team` brought, beside one that was made here."""
         run("key", "trust", LINE)
         process.reset()
-        rows = [
-            Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)
-        ]
-        rows[0] = rows[0].described(signers=[seal.key_of(LINE).id])
-        for one in rows:
-            layers.generator().publish(one.key.digest, one)
-        return rows
+        signed = {"signers": [seal.key_of(LINE).id]}
+        return [put("axpy", layer="generator", **signed), put("lap", layer="generator")]
 
     @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])
     def test_forget(self, row, option, answer, left):
@@ -88,7 +79,7 @@ class TestForget:
         assert " 1" in run("key", "list").output
         assert answer or "not trusted any more" in run("key", "forget", "team", option).output
         assert trusted() == []
-        assert sum(layers.generator().read(one.key.digest) is not None for one in row) == left
+        assert sum(layers.generator().read(place) is not None for place in row) == left
 
     def test_without_a_terminal(self, row):
         """A script is not asked: what the key brought stays, is listed under its name, and goes by its id."""
@@ -98,16 +89,13 @@ class TestForget:
         assert "team (forgotten)" in run("key", "list").output
         assert "1 entry would be removed" in run("purge", "--signed-by", signer, "--dry-run").output
         assert "1 entry removed" in run("purge", "--signed-by", signer, "--yes").output
-        assert sum(layers.generator().read(one.key.digest) is not None for one in row) == 1
+        assert sum(layers.generator().read(place) is not None for place in row) == 1
         assert "no key is trusted" in run("key", "list").output
         assert "kcl key list" in run("purge", "--signed-by", signer, "--yes", code=1).output
         assert "stands alone" in run("purge", "kcl", "--signed-by", signer, code=2).output
 
     def test_of_the_settings(self, tmp_path):
-        """A key of the settings file is forgotten there."""
+        """A key of the settings file is forgotten there; one that is not trusted cannot be forgotten."""
         remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
         assert "remove it there" in run("key", "forget", "other", code=1).output
-
-    def test_unknown(self):
-        """A key that is not trusted cannot be forgotten."""
         assert "kcl key list" in run("key", "forget", "team", code=1).output

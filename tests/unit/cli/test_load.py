@@ -2,12 +2,11 @@
 
 import pytest
 from commands import invoke as run
+from commands import with_parts
 
 import kcl
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
 
 pytestmark = pytest.mark.one_platform
 
@@ -17,11 +16,7 @@ def foreign(file):
     """The same bundle as another Python and another driver would make it."""
     changed = {}
     for (kind, address), entry in contents.unpack(file.read_bytes(), CacheInfo()):
-        parts = [
-            Part(one.name, "other") if one.name in ("python", "driver") else one
-            for one in entry.key.parts
-        ]
-        new = Entry(Key(parts), entry.metadata, entry.parts)
+        new = with_parts(entry, python="other", driver="other")
         changed[kind, address[:-64] + new.key.digest] = new
     path = file.with_name("foreign.kclb")
     path.write_bytes(contents.pack(changed, CacheInfo()))
@@ -38,21 +33,14 @@ def test_stored(file):
 
 def test_foreign(file, foreign):
     """Entries that cannot hit here are stored too, and the command says why; with --usable they are not."""
-    done = run("load", foreign, file)
-    assert done.exit_code == 0
-    assert "cannot hit here: Python: other -> " in done.output
-    assert "cannot hit here: device: driver other -> " in done.output
-    assert len(kcl.entries("binary")) == 2
-
-
-def test_usable(file, foreign):
-    """With --usable only what can hit here is stored; the status is 1 if that is nothing."""
     assert run("load", "--usable", foreign).exit_code == 1
     assert kcl.entries() == []
-    done = run("load", "--usable", foreign, file)
-    assert done.exit_code == 0
-    assert "device: driver other -> " in done.output
-    assert len(kcl.entries("binary")) == 1
+    for options, count in ((["--usable"], 1), ([], 2)):
+        done = run("load", *options, foreign, file)
+        assert done.exit_code == 0
+        assert "device: driver other -> " in done.output
+        assert len(kcl.entries("binary")) == count
+    assert "cannot hit here: Python: other -> " in done.output
 
 
 def test_damaged(file):

@@ -31,21 +31,14 @@ def test_there_and_back(address):
     assert f"{address}, {NAME}: pulled: 1 entry, " in run("pull").output
 
 
-def test_names(address):
-    """A driver can be named; where there is no pack the status is 1."""
-    assert "other: nothing is there" in run("pull", "--name", "other", code=1).output
-    assert address
-
-
-def test_bundle(address, tmp_path):
-    """A bundle is pushed under the name of a driver."""
+@pytest.mark.usefixtures("address")
+def test_bundle(tmp_path):
+    """A bundle is pushed under the name of a driver, of which there is no pack before."""
+    named = ("--name", "other")
+    assert "other: nothing is there" in run("pull", *named, code=1).output
     run("save", str(tmp_path / "x.kclb"))
-    assert (
-        "other: pushed: 1 entry, "
-        in run("push", "--name", "other", str(tmp_path / "x.kclb")).output
-    )
-    assert "other: pulled" in run("pull", "--name", "other").output
-    assert address
+    assert "other: pushed: 1 entry, " in run("push", *named, str(tmp_path / "x.kclb")).output
+    assert "other: pulled" in run("pull", *named).output
 
 
 def test_no_remote():
@@ -70,7 +63,8 @@ def test_project(address, monkeypatch, tmp_path):
     assert f"{address}, other: " in run("push").output
 
 
-def test_key(address, tmp_path):
+@pytest.mark.usefixtures("address")
+def test_key(tmp_path):
     """The secret half of a key may come by a pipe: this machine need not have the key."""
     remotes.demand("cryptography")
     line = run("key", "new", "ci").stdout
@@ -82,21 +76,18 @@ def test_key(address, tmp_path):
     assert "pushed: 1 entry" in run("push", "--key", "-", text=secret).output
     assert "pulled: 1 entry" in run("pull").output
     assert "--key is empty" in run("push", "--key", "-", text="\n", code=2).output
-    assert (
-        "the key from --key cannot be read"
-        in run("push", "--key", "-", text="no key", code=1).output
-    )
-    assert address
+    said = run("push", "--key", "-", text="no key", code=1).output
+    assert "the key from --key cannot be read" in said
 
 
-def test_anew(address, tmp_path):
+@pytest.mark.usefixtures("address")
+def test_anew(tmp_path):
     """A damaged own pack is a failure that names the way out."""
     name = driver.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
     assert "kcl push --anew" in run("push", code=1).output
     assert "pushed: 1 entry" in run("push", "--anew").output
-    assert address
 
 
 def test_fault(monkeypatch, address, tmp_path):

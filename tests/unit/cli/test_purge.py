@@ -11,13 +11,8 @@ from kcl import option
 
 def left(project) -> list[str]:
     """Return the files that lie in home and cache of a project."""
-    folders = (project.child.cache, project.child.home)
-    return [
-        str(path)
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file() or path.is_symlink()
-    ]
+    below = [*project.child.cache.rglob("*"), *project.child.home.rglob("*")]
+    return [str(path) for path in below if path.is_file() or path.is_symlink()]
 
 
 class TestAll:
@@ -65,13 +60,11 @@ class TestAll:
 class TestNamed:
     def test_own_by_default(self, warm):
         """Without a name kcl's own go, and nothing of anybody else."""
-        own = warm.own_files()
-        others = files(warm.child.cache).keys() - own.keys()
+        others = files(warm.child.cache).keys() - warm.own_files().keys()
         done = kcl(warm, "purge", "--yes")
         assert done.returncode == 0, done.stderr
-        now = files(warm.child.cache).keys()
         assert not [path for path in warm.own_files() if "kcl" in path]
-        assert others <= now
+        assert others <= files(warm.child.cache).keys()
 
 
 @pytest.mark.one_platform

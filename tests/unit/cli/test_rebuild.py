@@ -32,11 +32,12 @@ def test_another_device(file, platform_name, tmp_path, under):
     assert done.exit_code == 0, done.output
     assert "1 program built" in done.stdout
     assert "kcl: 1 of 1 rebuilt\n" in done.stderr
-    before, after = (dict(contents.unpack(one.read_bytes(), CacheInfo())) for one in (file, new))
-    assert {at for kind, at in before if kind == "generator"} == {
-        at for kind, at in after if kind == "generator"
-    }
-    assert not {at for kind, at in before if kind == "binary"} & {*(at for _kind, at in after)}
+    before, after = (
+        {place for place, _entry in contents.unpack(path.read_bytes(), CacheInfo())}
+        for path in (file, new)
+    )
+    assert {layer for layer, _address in before & after} == {"generator"}
+    assert {layer for layer, _address in before ^ after} == {"binary"}
     assert len(after) == len(before)
     assert kcl.entries() == []
 

@@ -4,9 +4,8 @@ import json
 import os
 
 import pytest
-from commands import program, run
+from commands import program, run, with_parts
 
-from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import address
 from kcl.cli import output
@@ -14,6 +13,16 @@ from kcl.cli.show import assembly
 from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
+
+
+def printed(*words):
+    """Return what the command prints, without blank lines around it."""
+    return run("show", *words).stdout.strip()
+
+
+def text(entry, part):
+    """Return a text in an entry, without blank lines around it."""
+    return entry.parts[part].decode().strip()
 
 
 class TestShow:
@@ -24,11 +33,9 @@ class TestShow:
         code, made = run("show", "typed").output.split("\n\n")
         facts = dict(line.split(None, 1) for line in made.splitlines())
         address_, entry = cache.binary_of("typed")
-        assert (facts["kernel"], facts["layer"], facts["key"]) == (
-            "typed",
-            "binary",
-            entry.key.digest,
-        )
+        assert [facts[name] for name in ("kernel", "layer", "key")] == [
+            *("typed", "binary", entry.key.digest)
+        ]
         assert facts["file"] == os.path.join(cache.binaries.location, address_)
         assert facts["uses"] == "1, last today"
         assert "invoker.py" in code
@@ -40,32 +47,20 @@ class TestShow:
         """Source, options, log, invoker and key are printed as they are, and nothing else."""
         _address, entry = cache.binary_of("optioned")
         _row, code = cache.row_of("optioned")
-        assert (
-            run("show", "optioned", "--source").output.strip()
-            == entry.parts["source.cl"].decode().strip()
-        )
-        assert "-DFACTOR=11" in run("show", "optioned", "--options").output.splitlines()
-        assert (
-            run("show", "optioned", "--log").output.strip()
-            == entry.parts["build.log"].decode().strip()
-        )
-        assert (
-            run("show", "optioned", "--invoker").output.strip()
-            == code.parts["invoker.py"].decode().strip()
-        )
-        assert run("show", "optioned", "--key").output.splitlines() == [
-            f"{part.name} = {part.value}" for part in entry.key.parts
-        ]
+        assert printed("optioned", "--source") == text(entry, "source.cl")
+        assert printed("optioned", "--log") == text(entry, "build.log")
+        assert printed("optioned", "--invoker") == text(code, "invoker.py")
+        assert "-DFACTOR=11" in printed("optioned", "--options").splitlines()
+        parts = [f"{part.name} = {part.value}" for part in entry.key.parts]
+        assert printed("optioned", "--key").splitlines() == parts
 
     def test_binary(self, cache, tmp_path):
         """The program binary is written to a file."""
         _address, entry = cache.binary_of("typed")
         assert run("show", "typed", "--binary", str(tmp_path / "typed.bin")).output == ""
         assert (tmp_path / "typed.bin").read_bytes() == entry.parts["binary"]
-        assert (
-            "No such file"
-            in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
-        )
+        nowhere = str(tmp_path / "no" / "x")
+        assert "No such file" in run("show", "typed", "--binary", nowhere, code=1).stderr
 
     @pytest.mark.usefixtures("cache")
     def test_assembly(self):
@@ -84,18 +79,14 @@ class TestShow:
         assert code["layer"] == "generator"
         assert "source" not in made
         (made,) = json.loads(run("show", "typed", "--json", "--source").output)
-        assert made["source"].strip() == entry.parts["source.cl"].decode().strip()
+        assert made["source"].strip() == text(entry, "source.cl")
 
     @pytest.mark.usefixtures("cache")
     def test_ambiguous(self):
         """Where several entries are meant they are listed on stderr, and the status is 1."""
         result = run("show", "untyped", code=1)
-        entries = [
-            one
-            for one in inventory.named("untyped", [*inventory.entries()])
-            if one.layer == "binary"
-        ]
-        assert all(one.digest[:12] in result.stderr for one in entries)
+        keys = [entry.digest[:12] for entry in inventory.named("untyped", [*inventory.entries()])]
+        assert all(key in result.stderr for key in keys)
         assert result.stdout == ""
         assert "give more digits" in result.stderr
 
@@ -103,17 +94,9 @@ class TestShow:
         """Of programs for several devices the code that they were made of is one."""
         found = program("typed")
         entry = found.read()
-        key = Key(
-            (part.name, "another" if part.name == "driver" else part.value)
-            for part in entry.key.parts
-        )
-        copy.binaries.put(
-            address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack()
-        )
-        assert (
-            run("show", "typed", "--source").stdout.encode().strip()
-            == entry.parts["source.cl"].strip()
-        )
+        other = with_parts(entry, driver="another")
+        copy.binaries.put(address(other.key.digest, "another", "typed"), other.pack())
+        assert printed("typed", "--source") == text(entry, "source.cl")
         assert "of 3 entries" in run("show", "typed", code=1).stderr
         assert "of 2 entries" in run("show", "typed", "--log", code=1).stderr
 

@@ -13,7 +13,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.foreign import contents
-from kcl.foreign.late_switches import LateSwitch
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 
@@ -43,11 +42,8 @@ class TestJson:
         assert generator["directory"] == os.path.dirname(warm.rows.location)
         assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
         assert binary["entries"] == len(list(warm.binaries.scan()))
-        assert (
-            generator["entries"]
-            == len(list(inventory.entries("generator")))
-            < len(list(warm.rows.scan()))
-        )
+        listed = len(list(inventory.entries("generator")))
+        assert generator["entries"] == listed < len(list(warm.rows.scan()))
         assert generator["bytes"] == os.path.getsize(warm.rows.location)
         assert binary["oldest"] <= binary["newest"]
         assert 0.4 < binary["hit_rate"] < 0.6
@@ -58,12 +54,8 @@ class TestJson:
 
     def test_switched_off(self, monkeypatch):
         """What is off says by which switch; a layer that is off for some recipes says so too."""
-        for name, value in (
-            ("KCL_NO_CACHE", "binary"),
-            ("LOOPY_NO_CACHE", "1"),
-            ("POCL_KERNEL_CACHE", "true"),
-        ):
-            monkeypatch.setenv(name, value)
+        for switch in ("KCL_NO_CACHE=binary", "LOOPY_NO_CACHE=1", "POCL_KERNEL_CACHE=true"):
+            monkeypatch.setenv(*switch.split("="))
         _document, rows = said()
         assert not rows["binary"]["on"]
         assert "KCL_NO_CACHE" in rows["binary"]["reason"]
@@ -90,11 +82,8 @@ class TestText:
     def test_table(self):
         """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
         printed = status()
-        assert [line.split()[0] for line in printed.splitlines()][:3] == [
-            "layer",
-            "generator",
-            "binary",
-        ]
+        first = [line.split()[0] for line in printed.splitlines()][:3]
+        assert first == ["layer", "generator", "binary"]
         assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
         assert "mesa" not in printed
         names = [line.split()[0] for line in status("--all").splitlines()]
@@ -106,18 +95,20 @@ class TestText:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         assert "neo " not in status()
         assert said()[1]["neo"]["here"] is False
-        (tmp_path / "home" / "neo_compiler_cache").mkdir(parents=True)
-        (tmp_path / "home" / "neo_compiler_cache" / "a.cl_cache").write_text("x")
+        path = tmp_path / "home" / "neo_compiler_cache" / "a.cl_cache"
+        path.parent.mkdir(parents=True)
+        path.write_text("x")
         assert "neo " in status()
-        (tmp_path / "home" / "neo_compiler_cache" / "a.cl_cache").unlink()
+        path.unlink()
         monkeypatch.setenv("NEO_CACHE_PERSISTENT", "0")
         assert "neo " in status()
 
     def test_neighbour(self, monkeypatch, tmp_path):
         """A neighbour that holds something is shown, with its directory and the variable that decided."""
         monkeypatch.setenv("MESA_SHADER_CACHE_DIR", str(tmp_path / "mesa"))
-        (tmp_path / "mesa" / "mesa_shader_cache" / "ab").mkdir(parents=True)
-        (tmp_path / "mesa" / "mesa_shader_cache" / "ab" / ("0" * 38)).write_text("{}")
+        path = tmp_path / "mesa" / "mesa_shader_cache" / "ab" / ("0" * 38)
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
         (line,) = [line for line in status().splitlines() if line.startswith("mesa")]
         assert line.split()[:5] == ["mesa", "on", "1", "2", "B"]
         assert line.split()[-2:] == [str(tmp_path / "mesa"), "MESA_SHADER_CACHE_DIR"]
@@ -128,26 +119,20 @@ class TestText:
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
         assert "2 programs wait to be completed: run `kcl flush`, the first since" in status()
-        document, _rows = said()
-        assert document["pending"]["programs"] == 2
-        assert document["pending"]["helper"] is False
+        pending = said()[0]["pending"]
+        assert (pending["programs"], pending["helper"]) == (2, False)
 
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
-        late_switching.leave(
-            LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late")
-        )
-        assert "POCL_CACHE_DIR=/x was set too late" in status()
-        document, _rows = said()
-        assert document["late"][0]["variable"] == "POCL_CACHE_DIR"
-        assert document["late"][0]["driver"]
+        late_switching.leave(late_switching.switch("POCL_CACHE_DIR", "/x", "/x was set too late"))
+        (late,) = said()[0]["late"]
+        assert f"{late['driver']} (<1 s ago): /x was set too late\n" in status()
 
     def test_directory(self, tmp_path):
         """Another cache is shown by its directory, which is not made."""
-        assert str(tmp_path / "other" / "pyopencl") in (
-            said := status("--dir", str(tmp_path / "other"))
-        )
-        assert "cache_dir()" not in said  # nothing but the option decided it
+        printed = status("--dir", str(tmp_path / "other"))
+        assert str(tmp_path / "other" / "pyopencl") in printed
+        assert "cache_dir()" not in printed  # nothing but the option decided it
         assert not (tmp_path / "other").exists()
 
     def test_rejected(self, monkeypatch):

@@ -72,19 +72,8 @@ def program(child, device):
     place = str(cl.get_platforms().index(device.platform))
 
     def run(*words, options=None, code=0, **variables):
-        start = [
-            sys.executable,
-            *(["-m", "kcl", "tune", *options] if options is not None else []),
-            "driver.py",
-            place,
-        ]
-        done = subprocess.run(
-            [*start, *words],
-            env=child.environment(**variables),
-            cwd=child.directory,
-            text=True,
-            capture_output=True,
-        )
+        command = ["-m", "kcl", "tune", *options] if options is not None else []
+        done = child.python(*command, "driver.py", place, *words, **variables)
         assert done.returncode == code, done.stderr
         return done
 
@@ -93,12 +82,7 @@ def program(child, device):
 
 
 def listed(child):
-    done = subprocess.run(
-        [sys.executable, "-m", "kcl", "tune", "--list"],
-        env=child.environment(),
-        text=True,
-        capture_output=True,
-    )
+    done = child.python("-m", "kcl", "tune", "--list")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -131,22 +115,23 @@ class TestTune:
         assert "launched no kernel with a space" in done.stderr
         assert done.stdout == "done 4\n"
 
+    def stopped(self, program, child, number, **variables):
+        """Send a signal to a tuning that has begun; return its status and what it said."""
+        environment = child.environment(**variables)
+        streams = {"cwd": child.directory, "text": True, "stderr": subprocess.PIPE}
+        running = subprocess.Popen([*program.start, "all", "64"], env=environment, **streams)
+        while not (child.directory / "begun").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(number)
+        _out, said = running.communicate(timeout=120)
+        return running.returncode, said
+
     def test_interrupted(self, program, child):
         """Ctrl-C ends the program; what is known is kept, no process and no folder stays."""
         folder = child.directory / "temporary"
         folder.mkdir()
-        running = subprocess.Popen(
-            [*program.start, "all", "64"],
-            env=child.environment(TMPDIR=str(folder)),
-            cwd=child.directory,
-            text=True,
-            stderr=subprocess.PIPE,
-        )
-        while not (child.directory / "begun").exists() and running.poll() is None:
-            time.sleep(0.01)
-        running.send_signal(signal.SIGINT)
-        _out, said = running.communicate(timeout=120)
-        assert running.returncode == 130, said
+        status, said = self.stopped(program, child, signal.SIGINT, TMPDIR=str(folder))
+        assert status == 130, said
         assert "stopped: what is known is kept, and the next `kcl tune` goes on with it" in said
         assert os.listdir(folder) == []
 
@@ -194,13 +179,7 @@ class TestTune:
 
     def test_terminated(self, program, child):
         """SIGTERM ends the program; the next tuning goes on with what is known."""
-        running = subprocess.Popen(
-            [*program.start, "all", "64"], env=child.environment(), cwd=child.directory, text=True
-        )
-        while not (child.directory / "begun").exists() and running.poll() is None:
-            time.sleep(0.01)
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(120) == 143
+        assert self.stopped(program, child, signal.SIGTERM)[0] == 143
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
@@ -208,12 +187,7 @@ class TestTune:
     )
     def test_wrong_use(self, child, arguments, said):
         """A wrong use ends with 2 and says what to do."""
-        done = subprocess.run(
-            [sys.executable, "-m", "kcl", "tune", *arguments],
-            env=child.environment(),
-            text=True,
-            capture_output=True,
-        )
+        done = child.python("-m", "kcl", "tune", *arguments)
         assert done.returncode == 2
         assert said in done.stderr
 
@@ -228,18 +202,12 @@ class TestTune:
 @pytest.mark.slow
 def test_example(child):
     """The example runs untuned, tunes, and is served its table: then every look-up hits."""
-    start, example = [sys.executable], str(ROOT / "examples" / "tuned.py")
 
     def run(*words, **variables):
-        done = subprocess.run(
-            [*words, example, "64"],
-            env=child.environment(**variables),
-            text=True,
-            capture_output=True,
-        )
+        done = child.python(*words, ROOT / "examples" / "tuned.py", "64", **variables)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "nothing is measured" in run(*start)
-    assert "measured at n=64" in run(*start, "-m", "kcl", "tune", "--seconds", "20")
-    assert "measured at n=64" in run(*start, KCL_STRICT="hit")
+    assert "nothing is measured" in run()
+    assert "measured at n=64" in run("-m", "kcl", "tune", "--seconds", "20")
+    assert "measured at n=64" in run(KCL_STRICT="hit")

@@ -19,18 +19,17 @@ class TestUnpack:
         assert "folders written" in run("unpack", str(tmp_path / "tree")).output
         address_, entry = cache.binary_of("optioned")
         folder = tmp_path / "tree" / address_.partition("/")[0] / "optioned" / entry.key.digest
-        names = sorted(name for name in os.listdir(folder) if not name.endswith((".bc", ".so")))
-        assert " ".join(names) == (
-            "build.log invoker.py key.json options.txt program.bin rebuild.py source.cl"
-        )
+        names = {name for name in os.listdir(folder) if not name.endswith((".bc", ".so"))}
+        texts = "build.log invoker.py key.json options.txt program.bin rebuild.py source.cl"
+        assert names == {*texts.split()}
         assert (folder / "source.cl").read_bytes() == entry.parts["source.cl"]
         assert (folder / "program.bin").read_bytes() == entry.parts["binary"]
         assert "-DFACTOR=11" in (folder / "options.txt").read_text().splitlines()
         described = json.loads((folder / "key.json").read_text())
+        assert described["address"] == address_
         assert Key(map(tuple, described["key"])).digest == described["digest"] == entry.key.digest
-        assert (folder / "invoker.py").read_bytes() == cache.row_of("optioned")[1].parts[
-            "invoker.py"
-        ]
+        code = cache.row_of("optioned")[1]
+        assert (folder / "invoker.py").read_bytes() == code.parts["invoker.py"]
 
     @pytest.mark.usefixtures("cache")
     def test_again(self, tmp_path):
@@ -66,7 +65,7 @@ class TestUnpack:
         header = next((cache.folder / "kernels").glob("*.h"))
 
         def rebuild(*options):
-            code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+            code = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
             code += "; assert 'kcl' not in sys.modules"
             return cache.child.python("-c", code, script, *options, KCL_NO_CACHE="1")
 

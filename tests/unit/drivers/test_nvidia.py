@@ -4,6 +4,7 @@ import pytest
 from program_texts import generated
 
 from kcl.drivers.nvidia import Nvidia
+from kcl.programs import compilation
 from kcl.programs.stage import Build
 
 NOTE = (
@@ -37,4 +38,4 @@ def test_log(context, log, kept):
     """The log of an entry has the compiler's warnings, and no note about each kernel."""
     text, driver = generated(), Nvidia()
     (slot,) = Build(context, driver).slots(text)
-    assert driver.entry(text, slot, log).parts["build.log"].decode() == kept
+    assert compilation.described(driver, text, slot, log).parts["build.log"].decode() == kept

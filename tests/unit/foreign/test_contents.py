@@ -22,39 +22,25 @@ def filled(name, *paths):
                 stream.write(b"12345")
 
 
+def names(name):
+    """Return the names of a cache's files and directories."""
+    return [os.path.basename(path) for path in contents.files(name)]
+
+
 class TestFiles:
     def test_shared_directory(self):
         """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
-        filled(
-            "loopy",
-            "pdict-v5-loopy-a.sqlite",
-            "pdict-v5-loopy-a.sqlite-journal",
-            "pdict-v5-pyopencl-b.sqlite",
-        )
+        owned = ["pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal"]
+        filled("loopy", *owned, "pdict-v5-pyopencl-b.sqlite")
         filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
-        assert [os.path.basename(path) for path in contents.files("loopy")] == [
-            "pdict-v5-loopy-a.sqlite",
-            "pdict-v5-loopy-a.sqlite-journal",
-        ]
-        assert [os.path.basename(path) for path in contents.files("pyopencl")] == [
-            "pdict-v5-pyopencl-b.sqlite"
-        ]
+        assert names("loopy") == owned
+        assert names("pyopencl") == ["pdict-v5-pyopencl-b.sqlite"]
 
-    def test_never_a_link(self, tmp_path):
-        """A link that has the name of something of the cache is none of its files."""
-        filled("pocl", "AB/")
-        os.symlink(tmp_path, os.path.join(foreign.place("pocl").path, "CD"))
-        assert [os.path.basename(path) for path in contents.files("pocl")] == ["AB"]
-
-    def test_what_lies_inside(self, monkeypatch, tmp_path):
-        """A directory that happens to have such a name, with something else inside, is not the cache's."""
-        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
-        filled("pocl", "AB/" + "C" * 37 + "/program.bc", "DE/thesis.tex", "notes.txt")
-        assert contents.files("pocl") == (str(tmp_path / "AB"),)
-
-    def test_nothing(self):
-        """A cache whose directory is not there has no files, and neither has one without a directory."""
-        assert contents.files("comgr") == contents.files("intel") == ()
+    def test_of_others(self):
+        """A link, and a directory with something else inside, are not the cache's, whatever their names are."""
+        filled("pocl", f"AB/{'C' * 37}/program.bc", "DE/thesis.tex", "notes.txt")
+        os.symlink("AB", os.path.join(foreign.place("pocl").path, "CD"))
+        assert names("pocl") == ["AB"]
 
 
 @pytest.mark.parametrize(
@@ -69,12 +55,8 @@ def test_too_wide(monkeypatch, tmp_path, place, wide):
 class TestMeasure:
     def test_files(self):
         """Entries are the files that stand for one; bytes and times are those of all files."""
-        filled(
-            "pocl",
-            *(f"AB/{letter * 37}/program.bc" for letter in "CDE"),
-            "AB/" + "C" * 37 + "/k/0-0-0/k.so",
-        )
-        filled("pocl", "tempfile_x.cl", "unknown")
+        filled("pocl", *(f"AB/{letter * 37}/program.bc" for letter in "CDE"))
+        filled("pocl", f"AB/{'C' * 37}/k/0-0-0/k.so", "tempfile_x.cl", "unknown")
         oldest = os.path.join(foreign.place("pocl").path, "AB", "D" * 37, "program.bc")
         os.utime(oldest, (1e9, 1e9))
         measured = contents.measure("pocl")
@@ -93,22 +75,17 @@ class TestMeasure:
         assert measured.entries == 2
         assert "pdict-v5-loopy-a.sqlite: file is not a database" in measured.fault
 
-    def test_writes_nothing(self):
-        """Measuring makes no file, not even where the cache is absent."""
-        before = {name: contents.files(name) for name in ROWS}
+    def test_nothing(self):
+        """A cache that is not there, or has no directory, holds nothing, and measuring makes no file."""
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
-        assert {name: contents.files(name) for name in ROWS} == before
         assert not os.path.exists(foreign.place("comgr").path)
 
 
 def test_total():
     """What is empty has no oldest file, and the first fault counts."""
-    found = [
-        contents.Contents(0, 0, 0.0, 0.0),
-        contents.Contents(2, 30, 5.0, 7.0, "torn"),
-        contents.Contents(1, 1, 6, 9),
-    ]
-    assert contents.total(found) == (3, 31, 5.0, 9, "torn")
+    parts = [(0, 0, 0.0, 0.0), (2, 30, 5.0, 7.0, "torn"), (1, 1, 6.0, 9.0)]
+    total = contents.total([contents.Contents(*part) for part in parts])
+    assert total == (3, 31, 5.0, 9.0, "torn")
     assert contents.total([]) == (0, 0, 0.0, 0.0, "")
 
 
@@ -127,11 +104,19 @@ class TestIsHere:
     def test_driver(self, tmp_path):
         """A driver is here where an ICD file names its library."""
         assert not contents.is_here("neo")
+        assert not contents.is_platform_here("NVIDIA CUDA")
         (tmp_path / "intel.icd").write_text("/usr/lib/intel-opencl/libigdrcl.so\n")
         (tmp_path / "amd.icd").write_text("libamdocl64.so\n")
         assert contents.is_here("neo")
         assert contents.is_here("comgr")
         assert not contents.is_here("cuda")
+        (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
+        assert contents.is_platform_here("NVIDIA CUDA")
+
+    def test_unknown_platform(self):
+        """The driver of a platform that no row names may be here."""
+        assert contents.is_platform_here("")
+        assert contents.is_platform_here("Some vendor's platform")
 
     def test_list(self, monkeypatch, tmp_path):
         """A list of libraries counts, and so does a file in the place of a folder."""
@@ -149,14 +134,3 @@ class TestIsHere:
         assert contents.is_here("loopy")
         monkeypatch.setattr(sys, "platform", "darwin")
         assert contents.is_here("cuda")
-
-
-@pytest.mark.usefixtures("a_bare_machine")
-class TestIsPlatformHere:
-    def test_names(self, tmp_path):
-        """A platform is here where its driver is; one that nobody knows may be."""
-        assert contents.is_platform_here("")
-        assert contents.is_platform_here("Some vendor's platform")
-        assert not contents.is_platform_here("NVIDIA CUDA")
-        (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
-        assert contents.is_platform_here("NVIDIA CUDA")

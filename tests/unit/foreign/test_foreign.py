@@ -9,8 +9,26 @@ from kcl import foreign
 from kcl.foreign.table import ROWS
 
 WORDS = [
-    *("1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON"),
-    *("", "2", " 1", "sure"),
+    "",
+    " 1",
+    *[
+        "1",
+        "0",
+        "true",
+        "True",
+        "FALSE",
+        "y",
+        "n",
+        "yes",
+        "no",
+        "t",
+        "f",
+        "on",
+        "off",
+        "ON",
+        "2",
+        "sure",
+    ],
 ]
 
 
@@ -92,56 +110,36 @@ class TestPlace:
     @pytest.mark.parametrize(
         ("name", "variables", "path", "why"),
         [
-            ("comgr", {}, "{xdg}/comgr", "XDG_CACHE_HOME"),
-            ("comgr", {"AMD_COMGR_CACHE_DIR": "/c"}, "/c", "AMD_COMGR_CACHE_DIR"),
-            ("cuda", {}, "{home}/.nv/ComputeCache", "default"),
-            ("cuda", {"CUDA_CACHE_PATH": "/c"}, "/c", "CUDA_CACHE_PATH"),
-            ("loopy", {}, "{xdg}/pytools", "XDG_CACHE_HOME"),
-            ("intel", {}, "", ""),
-            ("mesa", {}, "{xdg}", "XDG_CACHE_HOME"),
-            ("mesa", {"MESA_GLSL_CACHE_DIR": "/m"}, "/m", "MESA_GLSL_CACHE_DIR"),
+            ("comgr", "", "{xdg}/comgr", "XDG_CACHE_HOME"),
+            ("comgr", "AMD_COMGR_CACHE_DIR=/c", "/c", "AMD_COMGR_CACHE_DIR"),
+            ("cuda", "", "{home}/.nv/ComputeCache", "default"),
+            ("cuda", "CUDA_CACHE_PATH=/c", "/c", "CUDA_CACHE_PATH"),
+            ("loopy", "", "{xdg}/pytools", "XDG_CACHE_HOME"),
+            ("intel", "", "", ""),
+            ("mesa", "", "{xdg}", "XDG_CACHE_HOME"),
+            ("mesa", "MESA_GLSL_CACHE_DIR=/m", "/m", "MESA_GLSL_CACHE_DIR"),
             (
                 "mesa",
-                {"MESA_GLSL_CACHE_DIR": "/m", "MESA_SHADER_CACHE_DIR": "/n"},
+                "MESA_GLSL_CACHE_DIR=/m MESA_SHADER_CACHE_DIR=/n",
                 "/n",
                 "MESA_SHADER_CACHE_DIR",
             ),
-            ("neo", {"XDG_CACHE_HOME": ""}, "{home}/.cache/neo_compiler_cache", "default"),
-            ("pocl", {"POCL_CACHE_DIR": "/p"}, "/p", "POCL_CACHE_DIR"),
-            ("pocl", {"POCL_CACHE_DIR": ""}, "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
-            (
-                "pocl",
-                {"XDG_CACHE_HOME": "a", "POCL_CACHE_DIR": ""},
-                "a/pocl/kcache",
-                "XDG_CACHE_HOME",
-            ),
-            (
-                "pocl",
-                {"XDG_CACHE_HOME": "", "POCL_CACHE_DIR": ""},
-                "{home}/.cache/pocl/kcache",
-                "default",
-            ),
-            (
-                "pocl",
-                {"HOME": "", "XDG_CACHE_HOME": "", "POCL_CACHE_DIR": ""},
-                "/tmp/pocl/kcache",
-                "default",
-            ),
-            ("pyopencl-binary", {}, "{xdg}/pyopencl", "XDG_CACHE_HOME"),
-            (
-                "pyopencl-binary",
-                {"XDG_CACHE_HOME": "relative"},
-                "{home}/.cache/pyopencl",
-                "default",
-            ),
+            ("neo", "XDG_CACHE_HOME=", "{home}/.cache/neo_compiler_cache", "default"),
+            ("pocl", "POCL_CACHE_DIR=/p", "/p", "POCL_CACHE_DIR"),
+            ("pocl", "POCL_CACHE_DIR=", "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
+            ("pocl", "XDG_CACHE_HOME=a", "a/pocl/kcache", "XDG_CACHE_HOME"),
+            ("pocl", "XDG_CACHE_HOME=", "{home}/.cache/pocl/kcache", "default"),
+            ("pocl", "HOME= XDG_CACHE_HOME=", "/tmp/pocl/kcache", "default"),
+            ("pyopencl-binary", "", "{xdg}/pyopencl", "XDG_CACHE_HOME"),
+            ("pyopencl-binary", "XDG_CACHE_HOME=relative", "{home}/.cache/pyopencl", "default"),
         ],
     )
     def test_templates(self, monkeypatch, tmp_path, name, variables, path, why):
         """The first template that can be filled in decides, and the variable that did is named."""
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         words = {"home": tmp_path / "home", "xdg": tmp_path / "cache"}
-        for variable, value in variables.items():
-            monkeypatch.setenv(variable, value.format(**words))
+        for variable, _, value in (pair.partition("=") for pair in variables.split()):
+            monkeypatch.setenv(variable, value)
         assert foreign.place(name) == (path.format(**words), why)
 
 
@@ -188,6 +186,24 @@ class TestImportAnyway:
         private = child.directory / f"kcl-{os.getuid()}" / "caches"
         assert done == [str(private / "pytools"), "/proc/nowhere"]
         assert private.stat().st_mode & 0o777 == private.parent.stat().st_mode & 0o777 == 0o700
+
+    @pytest.mark.parametrize("is_on", [True, False])
+    @pytest.mark.parametrize("freezes", [True, False])
+    def test_collector(self, child, is_on, freezes):
+        """The collector rests during the import; then it is as it was, and only what the program froze is frozen."""
+        (child.directory / "resting.py").write_text("import gc\nWAS_ON = gc.isenabled()\n")
+        done = child.json(
+            f"""
+            import gc, json, sys
+            from kcl import foreign
+            sys.path.insert(0, {str(child.directory)!r})
+            {"gc.freeze()" if freezes else ""}
+            {"gc.enable()" if is_on else "gc.disable()"}
+            foreign.import_anyway("resting")
+            print(json.dumps([sys.modules["resting"].WAS_ON, gc.isenabled(), gc.get_freeze_count() > 0]))
+            """
+        )
+        assert done == [False, is_on, freezes]
 
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""

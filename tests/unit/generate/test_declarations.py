@@ -65,19 +65,3 @@ def test_version(queue):
     """A version counts, declared pure or not."""
     keys = [kcl.kernel(version=text)(constant)().key(queue)["generator"] for text in ("1", "2")]
     assert [difference.name for difference in keys[0].diff(keys[1])] == ["declared version"]
-
-
-def test_parameters():
-    """The texts of the parameters are those of the record, by name; there are none without a record."""
-    beside = [["kcl", "1"], ["parameter block", "32"], ["parameter names", "('x', 'y')"]]
-    assert declarations.Evidence({}, record={"beside": beside}).parameters == [
-        ("block", "32"),
-        ("names", "('x', 'y')"),
-    ]
-    assert declarations.Evidence({}).parameters == []
-
-
-def test_site_of():
-    """A function stands in a file, named without its folder, and begins in a line."""
-    line = test_site_of.__code__.co_firstlineno
-    assert declarations.site_of(test_site_of) == f"test_declarations.py:{line}"

@@ -52,3 +52,19 @@ def test_a_recipe_without_a_text():
     exec(compile("def gone(): pass", "<nowhere>", "exec"), names)
     found = evidence.of_recipe(RecipeCall("gone", names["gone"], {}, Declarations()))
     assert found.texts == {"code gone": ""}
+
+
+def test_parameters():
+    """The texts of the parameters are those of the record, by name; there are none without a record."""
+    beside = [["kcl", "1"], ["parameter block", "32"], ["parameter names", "('x', 'y')"]]
+    assert evidence.Evidence({}, record={"beside": beside}).parameters == [
+        ("block", "32"),
+        ("names", "('x', 'y')"),
+    ]
+    assert evidence.Evidence({}).parameters == []
+
+
+def test_site_of():
+    """A function stands in a file, named without its folder, and begins in a line."""
+    line = test_site_of.__code__.co_firstlineno
+    assert evidence.site_of(test_site_of) == f"test_evidence.py:{line}"

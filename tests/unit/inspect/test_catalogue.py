@@ -3,18 +3,13 @@
 import json
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 
 import kcl
 from kcl import option
 from kcl.cache.faults import CacheWarning
-from kcl.cli import main
-
-
-@pytest.fixture
-def cache(filled):
-    """The cache of a cold and a warm run; only to be read."""
-    option.cache_dir(filled.project.child.cache)
+from kcl.cache.stores import address
+from kcl.cache.stores.directory import Directory
 
 
 @pytest.mark.one_platform
@@ -22,13 +17,9 @@ def cache(filled):
 class TestEntries:
     def test_as_listed(self):
         """The API and the command say the same of the same entries, in the same order."""
-        done = CliRunner().invoke(main, ["ls", "--json"])
-        assert done.exit_code == 0
-        listed = json.loads(done.stdout)
-        found = kcl.entries()
-        assert [one._asdict() for one in found] == [
-            {**row, "partners": tuple(row["partners"])} for row in listed
-        ]
+        listed = json.loads(run("ls", "--json").stdout)
+        entries = [entry._asdict() for entry in kcl.entries()]
+        assert entries == [{**row, "partners": tuple(row["partners"])} for row in listed]
 
     def test_chosen(self):
         """Layer, kernel and device narrow the list."""
@@ -60,12 +51,7 @@ class TestEntries:
 def test_unreadable(tmp_path):
     """What cannot be read is left out, with a warning that names it."""
     option.cache_dir(tmp_path)
-    folder = tmp_path / "pyopencl" / "kcl-binary-v1" / "device"
-    folder.mkdir(parents=True, mode=0o700)
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(0o700)
-    bad = folder / f"bad-{'0' * 64}"
-    bad.write_bytes(b"no entry")
-    bad.chmod(0o600)
-    with pytest.warns(CacheWarning, match=f"kcl cannot read .*{bad.name}"):
+    place = address("0" * 64, "device", "bad")
+    Directory(tmp_path / "pyopencl" / "kcl-binary-v1").put(place, b"no entry")
+    with pytest.warns(CacheWarning, match=f"kcl cannot read .*{place}"):
         assert kcl.entries() == []

@@ -1,27 +1,21 @@
 """kcl.inspect.doctor: each check against the thing itself: variables, directories, databases, distributions."""
 
 import os
-import sqlite3
+import pathlib
+import re
 import time
 import types
-from contextlib import closing
 
 import pytest
 
 from kcl import foreign, option
 from kcl.base.settings import trust
-from kcl.foreign.table import ROWS
+from kcl.cache import places
+from kcl.cache.stores import address
+from kcl.cache.stores.directory import Directory
 from kcl.inspect import doctor
 
-
-@pytest.fixture(autouse=True)
-def unset(monkeypatch):
-    """Unset what any owner reads, but for the root of a fresh cache."""
-    for variable in {each for row in ROWS.values() for each in row.variables} - {
-        "HOME",
-        "XDG_CACHE_HOME",
-    }:
-        monkeypatch.delenv(variable, raising=False)
+pytestmark = pytest.mark.usefixtures("no_switches")
 
 
 def only(found):
@@ -55,9 +49,7 @@ class TestFiles:
         """A directory that others can write, and one that cannot be made, are problems with their cures."""
         (tmp_path / "cache").mkdir()
         os.chmod(tmp_path / "cache", 0o777)
-        finding = only({*doctor.directories()})
-        assert finding.severity == "problem"
-        assert "chmod go-w" in finding.words
+        assert "chmod go-w" in only({*doctor.directories()}).words
         os.chmod(tmp_path / "cache", 0o700)
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
@@ -72,10 +64,8 @@ class TestFiles:
         monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
         found = list(doctor.directories())
         assert {finding.severity for finding in found} == {"problem"}
-        assert {finding.cure.split()[1] for finding in found if finding.cure} >= {
-            "POCL_CACHE_DIR",
-            "XDG_CACHE_HOME",
-        }
+        moving = {finding.cure.split()[1] for finding in found if finding.cure}
+        assert moving >= {"POCL_CACHE_DIR", "XDG_CACHE_HOME"}
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         assert list(doctor.directories()) == []
 
@@ -84,10 +74,9 @@ class TestFiles:
         for folder in ("kcl", "pyopencl", "pytools"):
             (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
         option.cache_dir(tmp_path / "own")
+        own = str(tmp_path / "own")
         monkeypatch.setattr(
-            doctor.usable,
-            "fault",
-            lambda path, **_how: "a fault" if path.startswith(str(tmp_path / "own")) else "",
+            doctor.usable, "fault", lambda path, **_how: "a fault" * path.startswith(own)
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
 
@@ -107,11 +96,8 @@ class TestFiles:
 
     def test_damaged_entry(self):
         """A file in a layer that is no entry is named."""
-        place = os.path.join(option.folder("pyopencl"), "kcl-binary-v1", "device", "k-" + "0" * 64)
-        os.makedirs(os.path.dirname(place), 0o700)
-        with open(place, "wb") as stream:
-            stream.write(b"garbage")
-        os.chmod(place, 0o600)
+        place = address("0" * 64, "device", "k")
+        Directory(places.binaries()).put(place, b"garbage")
         finding = only(doctor.damaged())
         assert place in finding.words
         assert "kcl verify" in finding.cure
@@ -120,13 +106,7 @@ class TestFiles:
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
         folder = foreign.place("loopy").path
         os.makedirs(folder, 0o700)
-        with closing(
-            sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))
-        ) as database:
-            database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
-        assert list(doctor.damaged()) == []
-        with open(os.path.join(folder, "pdict-v5-loopy-bad.sqlite"), "w") as stream:
-            stream.write("no database" * 100)
+        pathlib.Path(folder, "pdict-v5-loopy-bad.sqlite").write_text("no database" * 100)
         finding = only(doctor.damaged())
         assert finding.severity == "problem"
         assert "pdict-v5-loopy-bad.sqlite: file is not a database" in finding.words
@@ -134,28 +114,21 @@ class TestFiles:
 
     def test_damaged_pocl(self):
         """A file that is no code where PoCL keeps code is a problem."""
-        program = "AB/" + "C" * 37
-        folder = os.path.join(foreign.place("pocl").path, program)
-        code = os.path.join(folder, "k", "8-1-1", "k.so")
-        os.makedirs(os.path.dirname(code))
-        for path, content in (
-            (code, b""),
-            (os.path.join(foreign.place("pocl").path, program, "program.bc"), b"garbage"),
-        ):
-            with open(path, "wb") as stream:
-                stream.write(content)
+        folder = pathlib.Path(foreign.place("pocl").path, "AB", "C" * 37)
+        (folder / "k" / "8-1-1").mkdir(parents=True)
+        (folder / "k" / "8-1-1" / "k.so").write_bytes(b"")
+        (folder / "program.bc").write_bytes(b"garbage")
         finding = only(doctor.damaged())
         assert (finding.severity, finding.cure) == ("problem", "kcl purge pocl")
         assert finding.words.startswith("2 damaged files in PoCL's cache")
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
-        path = os.path.join(
-            foreign.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock"
-        )
-        os.makedirs(os.path.dirname(path))
+        place = pathlib.Path(foreign.place("pyopencl-binary").path)
+        path = place / "pyopencl-compiler-cache-v2-py3.11" / "lock"
+        path.parent.mkdir(parents=True)
         assert list(doctor.locks()) == []
-        open(path, "w").close()
+        path.touch()
         assert only(doctor.locks()).severity == "note"
         os.utime(path, (time.time() - 120,) * 2)
         finding = only(doctor.locks())
@@ -185,56 +158,28 @@ class TestRoots:
 
 class TestSwitches:
     @pytest.mark.parametrize(
-        ("variable", "value", "severity", "words"),
+        ("switch", "severity", "words"),
         [
-            (
-                "POCL_KERNEL_CACHE",
-                "true",
-                "note",
-                "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)",
-            ),
-            ("POCL_KERNEL_CACHE", "0", "note", "is off"),
-            ("POCL_KERNEL_CACHE", "1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
-            (
-                "NEO_CACHE_PERSISTENT",
-                "yes",
-                "note",
-                "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)",
-            ),
-            (
-                "CUDA_CACHE_DISABLE",
-                "true",
-                "ok",
-                "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true",
-            ),
-            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail"),
-            ("LOOPY_NO_CACHE", "no", "ok", "is on: LOOPY_NO_CACHE=no"),
-            (
-                "PYOPENCL_NO_CACHE",
-                "1",
-                "note",
-                "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1",
-            ),
-            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory"),
+            ("POCL_KERNEL_CACHE=true", "note", "(PoCL reads anything but 1 as off)"),
+            ("POCL_KERNEL_CACHE=1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
+            ("LOOPY_NO_CACHE=sure", "problem", "makes the import fail"),
+            ("LOOPY_NO_CACHE=yes", "note", "is off: LOOPY_NO_CACHE=yes"),
         ],
     )
-    def test_values(self, monkeypatch, variable, value, severity, words):
+    def test_values(self, monkeypatch, switch, severity, words):
         """A switch that is set is named as its owner reads it; a value that makes an import fail is a problem."""
-        monkeypatch.setenv(variable, value)
+        monkeypatch.setenv(*switch.split("="))
         finding = only(doctor.switches())
         assert (finding.severity, bool(finding.cure)) == (severity, severity == "problem")
         assert words in finding.words
 
-    def test_strict_and_off(self, monkeypatch):
-        """To demand hits of a layer that is off demands nothing."""
+    def test_settings(self, monkeypatch):
+        """To demand hits of a layer that is off demands nothing; a variable that kcl lacks is compared with its own."""
         monkeypatch.setenv("KCL_STRICT", "hit")
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         assert only(doctor.unknown_settings()).severity == "note"
-
-    def test_unknown_variable(self, monkeypatch):
-        """A variable that begins as kcl's do and is none is compared with those."""
         monkeypatch.setenv("KCL_CACHEDIR", "/x")
-        assert "did you mean 'KCL_CACHE_DIR'" in only(doctor.unknown_settings()).words
+        assert "did you mean 'KCL_CACHE_DIR'" in [*doctor.unknown_settings()][-1].words
 
 
 class TestSystem:
@@ -248,7 +193,6 @@ class TestSystem:
         ("version", "severities"),
         [
             ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", ["ok", "warning"]),
-            ("OpenCL 1.2 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic", ["ok", "warning"]),
             ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", ["ok"]),
             ("OpenCL 3.0 PoCL HSTR: pthread-aarch64-unknown-linux-gnu-generic", ["ok"]),
             ("OpenCL 3.1 (generic)", ["ok"]),
@@ -261,31 +205,26 @@ class TestSystem:
         monkeypatch.setattr("pyopencl.get_platforms", lambda: [platform])
         found = list(doctor.platforms())
         assert [finding.severity for finding in found] == severities
-        assert all(
-            "conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:]
-        )
+        assert all(re.search("conda install.*with_pocl", finding.cure) for finding in found[1:])
 
     def test_no_linker(self, monkeypatch, tmp_path):
         """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
         monkeypatch.setenv("PATH", str(tmp_path))
         warnings = [finding for finding in doctor.platforms() if finding.severity == "warning"]
-        assert [
-            finding.words.startswith("Portable Computing Language links what it builds")
-            for finding in warnings
-        ] == [True]
+        assert only(warnings).words.startswith("Portable Computing Language links what it builds")
         assert "binutils" in warnings[0].cure
 
     def test_no_platform(self, child):
         """Where there is no device the directories come first, then a package; the folder of drivers is named."""
         (child.directory / "empty").mkdir()
         code = "import json; from kcl.inspect import doctor; print(json.dumps(list(doctor.platforms())))"
-        # PoCL, which is found without such a folder, disappears where it cannot make its directory
-        found = child.json(
-            code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere"
-        )
-        severity, words, cure = found[-1]
+        # PoCL, which is found without such a folder, disappears where it cannot make its directory.
+        places = {
+            "OCL_ICD_VENDORS": str(child.directory / "empty"),
+            "POCL_CACHE_DIR": "/proc/nowhere",
+        }
+        severity, words, cure = child.json(code, **places)[-1]
         assert severity == "problem"
         assert "OCL_ICD_VENDORS=" in words
-        assert cure.startswith(
-            "cure the directories first; if that is not enough: pip install pocl-binary-"
-        )
+        first = "cure the directories first; if that is not enough: pip install pocl-binary-"
+        assert cure.startswith(first)

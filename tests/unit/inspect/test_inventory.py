@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 import pytest
 
@@ -19,19 +20,10 @@ from kcl.inspect.inventory import Refusal
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
     """Return an entry of a program."""
-    about = {
-        "kernel": kernel,
-        "created": 1000 + number,
-        "seconds": 0.5,
-        "kernels": [kernel],
-        "options": ["-DN=1"],
-    }
+    about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5}
     device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
-    return Entry(
-        Key([Part("source", f"{kernel} {number}")]),
-        {**about, **device, **metadata},
-        {"binary": b"1234"},
-    )
+    key = Key([Part("source", f"{kernel} {number}")])
+    return Entry(key, {**about, **device, **metadata}, {"binary": b"1234"})
 
 
 def code(kernel: str, number: int = 0) -> list[Entry]:
@@ -39,12 +31,9 @@ def code(kernel: str, number: int = 0) -> list[Entry]:
     direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
     key = Key([*direct, Part("row", "special"), Part("argument x", "<f4")])
     about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
-    return [
-        Entry(Key(direct), about, {"reached.json": b"{}"}),
-        Entry(
-            key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}
-        ),
-    ]
+    made = {**about, "function": "invoke", "base": {"open": ["x"]}}
+    base = Entry(Key(direct), about, {"reached.json": b"{}"})
+    return [base, Entry(key, made, {"source.cl": b"// code"})]
 
 
 @pytest.fixture
@@ -85,51 +74,35 @@ class TestSummaries:
         for listed in (generated, program):
             (alone,) = inventory.entries(listed.layer)
             assert alone.address == listed.address
-        assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
-            "generator",
-            "code",
-            "axpy",
-            2,
-        )
-        assert generated.built == 1000.0
-        assert (program.layer, program.kind, program.device, program.platform) == (
-            "binary",
-            "binary",
-            "a device",
-            "a platform",
-        )
+        facts = (generated.layer, generated.kind, generated.kernel, generated.seconds)
+        assert facts == ("generator", "code", "axpy", 2.0)
+        facts = (program.layer, program.kind, program.device, program.platform)
+        assert facts == ("binary", "binary", "a device", "a platform")
         assert program.size == os.path.getsize(path_of(program))
-        assert program.built == 1000.0  # as the entry says, wherever its file was copied
+        # As the entry says, wherever its file was copied.
+        assert generated.built == program.built == 1000.0
 
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
         fill(stores, "axpy")
-        row = code("elsewhere")[-1]
-        Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(
-            row.key.digest, row.pack()
-        )
-        assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "elsewhere"}
-        (found,) = [one for one in inventory.entries("generator") if one.kernel == "elsewhere"]
-        assert found.read() == row
-
-    def test_other_python(self, stores):
-        """The rows of another Python version are listed too."""
-        fill(stores, "axpy")
+        row, folder = code("elsewhere")[-1], option.folder("pytools")
+        Directory(os.path.join(folder, "kcl-generated-v1")).put(row.key.digest, row.pack())
+        # The rows of another Python version are listed too.
         os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
-        assert [found.kernel for found in inventory.entries("generator")] == ["axpy"]
+        listed = {entry.kernel: entry for entry in inventory.entries("generator")}
+        assert listed.keys() == {"axpy", "elsewhere"}
+        assert listed["elsewhere"].read() == row
 
 
 class TestEntries:
     def test_all_rows(self, stores):
         """All rows are there for who asks: base and code, each with its full key."""
         fill(stores, "axpy")
-        found = {listed.kind: listed for listed in inventory.entries("generator", all_rows=True)}
+        listed = {row.kind: row for row in inventory.entries("generator", all_rows=True)}
         base, whole = code("axpy")
-        assert {kind: listed.key for kind, listed in found.items()} == {
-            "base": base.key,
-            "code": whole.key,
-        }
-        assert found["code"].metadata == whole.metadata
+        assert listed.keys() == {"base", "code"}
+        assert listed["base"].key == base.key
+        assert (listed["code"].key, listed["code"].metadata) == (whole.key, whole.metadata)
 
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
@@ -152,29 +125,22 @@ class TestFaults:
             stream.write(blob or b"")
         for _ in range(2):
             faults: list[Refusal] = []
-            assert [found.kernel for found in inventory.entries("binary", faults=faults)] == [
-                "axpy"
-            ]
+            listed = [*inventory.entries("binary", faults=faults)]
+            assert [entry.kernel for entry in listed] == ["axpy"]
             (fault,) = faults
             assert fault.place == path_of(victim)
             assert fault.reason
 
     def test_damaged_row(self, stores):
-        """So is a row."""
+        """So is a row; a database that is none is a fault of its layer, and stays as it is."""
         fill(stores, "axpy")
         stores[1].put("ab" * 32, b"garbage")
         faults: list[Refusal] = []
         assert len(list(inventory.entries("generator", faults=faults))) == 1
-        assert len(faults) == 1
-        assert "ab" * 32 in faults[0].place
-
-    def test_damaged_database(self, stores):
-        """A database that is none is a fault of its layer, and stays as it is."""
-        fill(stores, "axpy")
-        with open(stores[1].location, "wb") as stream:
-            stream.write(b"no database at all" * 100)
-        faults: list[Refusal] = []
-        assert [found.layer for found in inventory.entries(faults=faults)] == ["binary"]
+        assert [fault.place for fault in faults] == [f"{stores[1].location}: {'ab' * 32}"]
+        pathlib.Path(stores[1].location).write_bytes(b"no database at all" * 100)
+        faults.clear()
+        assert [entry.layer for entry in inventory.entries(faults=faults)] == ["binary"]
         assert [fault.place for fault in faults] == [stores[1].location]
         assert os.path.exists(stores[1].location)
 
@@ -221,32 +187,18 @@ class TestFind:
         assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
 
 
-def store(root, folders, number):
-    """Make a store of folders with so many entries of five bytes each, all an hour old."""
-    for folder in folders:
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        for each in range(number):
-            (root / folder / f"kernel-{each:064x}").write_bytes(b"12345")
-        age(root / folder)
-    os.utime(root, (1e9, 1e9))
-
-
-def age(folder):
-    """Let a folder and its files be an hour old, by then nothing more happens in it."""
-    for path in [*folder.iterdir(), folder]:
-        os.utime(path, (1e9, 1e9))
-
-
 class TestMeasure:
     def test_files(self, tmp_path):
         """Everything is looked at, in folders or not; what is being written is no entry."""
         place = Directory(tmp_path / "store")
         assert inventory.measure_store("binary", place) == (0, 0, 0.0, 0.0, "")
-        store(tmp_path / "store", ["a", "b"], 3)
+        for name in ("a/kernel-1", "b/kernel-2", "b/kernel-3"):
+            place.put(f"{name}{'0' * 63}", b"12345")
+            os.utime(tmp_path / "store" / f"{name}{'0' * 63}", (1e9, 1e9))
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
-        assert inventory.measure_store("binary", place)[:3] == (6, 30, 1e9)
+        assert inventory.measure_store("binary", place) == (3, 15, 1e9, 1e9, "")
         place.put("0" * 64, b"12345")
-        assert inventory.measure_store("binary", place)[:2] == (7, 35)
+        assert inventory.measure_store("binary", place)[:2] == (4, 20)
 
     def test_code(self, tmp_path):
         """Of the generator layer the rows with code are counted, and all bytes; a damaged file says so."""
@@ -259,8 +211,8 @@ class TestMeasure:
                 rows.put(made.key.digest, made.pack())
                 directory.put(made.key.digest, made.pack())
         os.utime(rows.location, (1e9, 1e9))
-        found, size = inventory.measure_store("generator", rows), os.path.getsize(rows.location)
-        assert found == (3, size, 1e9, 1e9, "")
+        size = os.path.getsize(rows.location)
+        assert inventory.measure_store("generator", rows) == (3, size, 1e9, 1e9, "")
         assert inventory.measure_store("generator", directory).entries == 3
         with open(rows.location, "r+b") as stream:
             stream.write(b"garbage" * 100)

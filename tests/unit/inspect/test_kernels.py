@@ -1,7 +1,5 @@
 """kcl.inspect.kernels: look-ups put together, kernel by kernel."""
 
-import json
-
 import pytest
 
 from kcl import option
@@ -11,11 +9,11 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores import Stat, address
-from kcl.inspect import kernels, summary
+from kcl.inspect import kernels
 from kcl.inspect.history import journal, records
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import KernelRow, LookSummary
+from kcl.inspect.kernels import LookSummary
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
@@ -101,11 +99,8 @@ class TestRows:
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
-        assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == [
-            "bypass",
-            "miss",
-        ]
-        assert kernels.labels([row]) == ["axpy"]
+        outcomes = [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")]
+        assert (outcomes, kernels.labels([row])) == (["bypass", "miss"], ["axpy"])
 
     @pytest.mark.parametrize("off", ["generator", "binary"])
     def test_layer_off(self, off):
@@ -123,20 +118,15 @@ class TestRows:
         ]
         found = rows(looks, *held)
         assert kernels.labels(found) == ["scaled(block=a)", "scaled(block=b)"]
-        ends = {off: "bypass", other: "hit"}
-        assert [{name: kernels.outcome(row.of(name)) for name in ends} for row in found] == [
-            ends
-        ] * 2
+        ends = [(kernels.outcome(row.of(off)), kernels.outcome(row.of(other))) for row in found]
+        assert ends == [("bypass", "hit")] * 2
 
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
-        found = rows(
-            [look("generator", digest=code.digest), look("binary", outcome="miss", saved=0.0)], code
-        )
-        assert [line.split() for line in kernels.lines(found)[1:]] == [
-            ["axpy", "hit", "miss", "1.000", "2.000"]
-        ]
+        missed = look("binary", outcome="miss", saved=0.0)
+        (_head, line) = kernels.lines(rows([look("generator", digest=code.digest), missed], code))
+        assert line.split() == ["axpy", "hit", "miss", "1.000", "2.000"]
 
     def test_program_of_several(self):
         """A program of pyopencl is named by its first kernel, and counts the others that its entry names."""
@@ -189,24 +179,6 @@ class TestLooks:
         assert (found.kernel, found.parameters) == known
 
 
-class TestBar:
-    def test_lengths(self):
-        """A bar has the seconds of misses, of hits, and what hits saved, which is never less than nothing."""
-        looks = [
-            LookSummary("binary", "mm", outcome, "", "", 1, 1.0, seconds, saved)
-            for outcome, seconds, saved in (
-                ("miss", 2.0, 0.0),
-                ("error", 1.0, 0.0),
-                ("hit", 0.5, -1.0),
-            )
-        ]
-        assert KernelRow("mm", looks, []).lengths == {"miss": 3.0, "hit": 0.5, "saved": 0.0}
-
-    def test_no_source(self):
-        """A kernel that stored nothing has no OpenCL C to show."""
-        assert KernelRow("mm", [], []).source == ""
-
-
 class TestLines:
     def test_width(self):
         """A long label goes on in the next lines, between parameters; no line is longer than 80 columns."""
@@ -214,30 +186,22 @@ class TestLines:
         code = stored("generator", "stencil", "a", **given)
         asked = look("generator", "stencil", digest=code.digest, parameters=tuple(given.items()))
         lines = kernels.lines(rows([asked], code))
-        assert max(map(len, lines)) <= 80
-        first, *others = [line[:45].strip() for line in lines[1:]]
-        assert first == "stencil(width=64, order=2,"
-        assert others == ["dtype=numpy.float64, boundary=periodic)"]
-        long = stored("generator", "kernel" * 20, "a", block="16")
-        asked = look("generator", "kernel" * 20, digest=long.digest, parameters=(("block", "16"),))
-        lines = kernels.lines(rows([asked], long))
-        assert max(map(len, lines)) <= 80
+        assert [line[:45].strip() for line in lines[1:]] == [
+            "stencil(width=64, order=2,",
+            "dtype=numpy.float64, boundary=periodic)",
+        ]
+        long = look("generator", "kernel" * 20)
+        assert max(map(len, [*lines, *kernels.lines(rows([long]))])) <= 80
 
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
         dtypes = [{"x": kind, "y": kind, "n": "<i4"} for kind in ("<f4", "<f8", "<f8")]
-        code = [
-            stored("generator", "axpy", source, found)
-            for source, found in zip("abc", dtypes, strict=True)
-        ]
-        keys = [one.digest for one in code]
-        looks = [look("generator", digest=key) for key in keys]
+        code = [stored("generator", "axpy", *pair) for pair in zip("abc", dtypes, strict=True)]
+        looks = [look("generator", digest=entry.digest) for entry in code]
         typed = ["axpy x, y: float32", "axpy x, y: float64"]
         assert kernels.labels(rows(looks[:2], *code)) == typed
-        assert kernels.labels(rows(looks, *code)) == [
-            typed[0],
-            *(f"{typed[1]}, key {key[:12]}" for key in keys[1:]),
-        ]
+        keyed = [f"{typed[1]}, key {entry.digest[:12]}" for entry in code[1:]]
+        assert kernels.labels(rows(looks, *code)) == [typed[0], *keyed]
         assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
@@ -247,23 +211,6 @@ class TestLines:
             == "miss, hit x2"
         )
         assert kernels.outcome([]) == "-"
-
-
-class TestAddTo:
-    def test_lines(self, tmp_path):
-        """Each call adds one line of JSON."""
-        for _ in range(2):
-            summary.add_to(str(tmp_path / "report"))
-        told = [
-            json.loads(line)
-            for line in (tmp_path / "report").read_text(encoding="utf-8").splitlines()
-        ]
-        assert [one["kernels"] for one in told] == [[]] * 2
-
-
-def test_no_last_run():
-    """Where nothing ran there is no run."""
-    assert kernels.last_run() is None
 
 
 @pytest.mark.one_platform

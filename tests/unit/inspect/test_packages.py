@@ -48,10 +48,8 @@ class TestInstalled:
         with (loopy.folder / EXPRESSION).open("a") as stream:
             stream.write("# new\n")
         assert asked(child, loopy)[1] == f"a wheel with edited files: {EXPRESSION}"
-        assert asked(child, loopy, FINDINGS)[-1] == [
-            "note",
-            "kcl's tests do not run with this loopy; nothing that kcl needs is missing",
-        ]
+        words = "kcl's tests do not run with this loopy; nothing that kcl needs is missing"
+        assert asked(child, loopy, FINDINGS)[-1] == ["note", words]
 
     @pytest.mark.parametrize(
         ("added", "words"),

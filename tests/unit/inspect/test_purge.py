@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import sys
-import time
 
 import numpy as np
 import pytest
 from handle_recipes import add
+from stored import DAY, put
 
 import kcl
 from kcl import option
 from kcl.base import events, settings
 from kcl.base.events import Event
-from kcl.cache import layers, places
+from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores import address
-from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.sqlite import Rows
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-DAY = 86400.0
 
 
 @pytest.fixture
 def stored():
-    """Store two programs and two rows with code; return the kernels' names."""
+    """Store two programs and two rows with code."""
     for name in ("first", "second"):
-        key = Key([Part("name", name)])
-        metadata = {"kernel": name, "created": 0}
-        layers.binary().publish(
-            address(key.digest, "device", name), Entry(key, metadata, {"binary": b"12345"})
-        )
-        row = Entry(key, {**metadata, "function": "f"}, {"invoker.py": b"pass"})
-        layers.generator().publish(address(key.digest), row)
-    return ["first", "second"]
+        put(name)
+        put(name, layer="generator", function="f")
 
 
 def left():
@@ -94,35 +85,11 @@ class TestPurge:
 
     def test_remembered(self):
         """Entries that were chosen one by one are remembered with the reason, those of a whole store are not."""
+        first = put("first")
         kcl.purge(kernel="first")
-        (key,) = {digest for digest, _reason, _time in purge.removed()}
-        assert key == Key([Part("name", "first")]).digest
-        assert [reason for _digest, reason, _time in purge.removed()] == ["kcl purge"] * 2
         kcl.purge("binary")
-        assert len(purge.removed()) == 2
-
-
-def put(store, kernel: str, number: int = 0, special: bool = False, **metadata) -> str:
-    """Put an entry of a kernel into a store, with `special` one that a base row leads to."""
-    parts = [
-        ("kernel", kernel),
-        ("number", str(number)),
-        *([("row", "special")] if special else ()),
-    ]
-    entry = Entry(Key(parts), {"kernel": kernel, **metadata}, {"part": b"x" * 99})
-    place = address(entry.key.digest, label=kernel)
-    store.put(place, entry.pack())
-    return place
-
-
-def binaries() -> Directory:
-    """Return the binary layer's store."""
-    return Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-
-
-def rows() -> Rows:
-    """Return the generator layer's store."""
-    return Rows(option.folder("pytools"))
+        gone = [(digest, reason) for digest, reason, _time in purge.removed()]
+        assert gone == [(first[-64:], "kcl purge")] * 2
 
 
 def found(name: str, **keywords):
@@ -144,8 +111,9 @@ def treasure(tmp_path):
 class TestItems:
     def test_own(self):
         """Of the folders that kcl shares with others only its own names are found, with their sizes."""
-        put(binaries(), "first")
-        put(rows(), "first")
+        put("first")
+        put("first", layer="generator", function="f")
+        database = layers.generator().place
         pathlib.Path(option.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
         pathlib.Path(option.folder("pyopencl"), "somebody").mkdir()
         os.makedirs(os.path.join(option.folder("kcl"), "journal"))
@@ -153,20 +121,15 @@ class TestItems:
         (generator,) = found("generator")[0]
         (binary,) = found("binary")[0]
         (kept,) = found("kept")[0]
-        assert (generator.path, generator.size) == (
-            rows().location,
-            os.path.getsize(rows().location),
-        )
-        assert (binary.path, binary.files) == (binaries().location, 1)
+        assert (generator.path, generator.size) == (database, os.path.getsize(database))
+        assert (binary.path, binary.files) == (places.binaries(), 1)
         assert binary.size > 99
         assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
 
     def test_nothing(self):
         """An empty home has nothing to remove, and nothing to refuse."""
-        for name in ROWS:
-            assert (
-                found(name) == ([], []) or name == "pocl"
-            )  # this process's own PoCL has its directory
+        for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
+            assert found(name) == ([], [])
 
     def test_links(self, treasure):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
@@ -190,7 +153,7 @@ class TestRemove:
     @pytest.fixture
     def item(self):
         """The binary layer, as it was found."""
-        put(binaries(), "first")
+        put("first")
         return found("binary")[0][0]
 
     def test_removes(self, item, treasure):
@@ -213,23 +176,19 @@ class TestEntries:
 
     def test_older(self):
         """What was made and used long ago goes; a use keeps an entry that was made long ago."""
-        places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]
-        for place in places[:2]:
-            os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
-        events.emit(
-            Event("binary", "used", places[1][-64:], "hit", "", 0.5, 1), None, [places[1][-64:]]
-        )
+        old, used = put("old", days=9000), put("used", days=9000)
+        put("new")
+        events.emit(Event("binary", "used", used[-64:], "hit", "", 0.5, 1), None, [used[-64:]])
         records.write()
-        assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
+        assert self.chosen(("binary",), None, DAY) == {("binary", old)}
 
     def test_rows_that_lead(self):
         """A base row goes with its code, or an hour after it."""
-        code = put(rows(), "first", 1, special=True, function="f", created=1e9)
-        lead, other = put(rows(), "first", 1, created=time.time()), put(rows(), "b", created=1e9)
-        young = put(rows(), "c", created=time.time())
-        assert self.chosen(("generator",), "first", None) == {
-            ("generator", one) for one in (code, lead, other)
-        }
+        row = functools.partial(put, layer="generator")
+        code = row("first", days=9000, special=True, function="f")
+        lead, other, young = row("first"), row("b", days=9000), row("c")
+        going = {("generator", one) for one in (code, lead, other)}
+        assert self.chosen(("generator",), "first", None) == going
         assert ("generator", young) not in self.chosen(("generator",), None, DAY)
         assert self.chosen(("generator",), "c", None) == set()
 
@@ -245,3 +204,16 @@ def test_memory(queue):
         del seen[:]
         if not expected:
             kcl.purge()
+
+
+def test_brought():
+    """What came under a key goes, a memo too; what came under another one, or was made here, stays."""
+    memos, rows = run_memo.store("shapes"), []
+    for number, ids in enumerate((["a"], ["b"], [])):
+        rows.append(Entry(Key([Part("number", str(number))]), {"signers": ids}, {}))
+        layers.generator().publish(rows[-1].key.digest, rows[-1])
+    memos.put(rows[0].key.digest, rows[0].described(signers=["b", "a"]).pack())
+    assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
+    assert purge.remove_brought("a") == 2
+    left = [layers.generator().read(row.key.digest) is not None for row in rows]
+    assert (left, [*memos.scan()]) == ([False, True, True], [])

@@ -1,37 +1,15 @@
 """kcl.inspect.space: entries keep within a bound, and what was used longest ago goes first."""
 
-import json
 import os
 import pathlib
-import subprocess
-import sys
-import time
 
 import pytest
+from stored import put
 
 import kcl
-from kcl.cache import layers, places
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
-from kcl.cache.stores import address
+from kcl.cache import places
 from kcl.drivers.pocl import client
 from kcl.inspect import inventory, purge, space
-
-
-def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
-    """Store an entry that was last used so many days ago; returns its address."""
-    created = time.time() - 86400 * days_ago
-    key = Key([Part("name", name), Part("program", program)])
-    metadata = {"kernel": name, "created": created, "seconds": seconds, "program": program}
-    if layer == "generator":
-        where = address(key.digest)
-        parts = {"invoker.py": os.urandom(size)}
-        layers.generator().publish(where, Entry(key, {**metadata, "function": "f"}, parts))
-        return where
-    where = address(key.digest, "device", name)
-    layers.binary().publish(where, Entry(key, metadata, {"binary": os.urandom(size)}))
-    os.utime(os.path.join(places.binaries(), where), (created, created))
-    return where
 
 
 def keep(bound):
@@ -87,7 +65,7 @@ class TestChosen:
     def test_whole(self):
         """Code and programs of a kernel go together."""
         for name, days in (("old", 9), ("new", 1)):
-            put(name, 10_000, days, "generator")
+            put(name, 10_000, days, "generator", function="f")
             put(name, 10_000, 5)
         assert keep(50_000) == {"new"}
         assert {entry.layer for entry in inventory.entries()} == {"generator", "binary"}
@@ -95,7 +73,7 @@ class TestChosen:
     def test_program(self):
         """Two programs of one name whose OpenCL C differs are two kernels, of whatever length it is."""
         for program, days in (("a", 9), ("b", 1)):
-            put("axpy", 10_000, days, "generator", program=program)
+            put("axpy", 10_000, days, "generator", program=program, function="f")
             put("axpy", 10_000, days, program=program)
         assert keep(60_000) == {"axpy"}
         assert [entry.metadata["program"] for entry in inventory.entries()] == ["b", "b"]
@@ -120,23 +98,10 @@ class TestChosen:
     def test_gives_space_back(self):
         """The database shrinks."""
         for number in range(40):
-            put(f"k{number}", 20_000, number, "generator")
+            put(f"k{number}", 20_000, number, "generator", function="f")
         (path,) = pathlib.Path(places.dictionaries()).glob("*.sqlite")
         keep(400_000)
         assert path.stat().st_size < 450_000
-
-    def test_read_only(self, monkeypatch):
-        """What cannot be removed is told, and nothing is raised."""
-
-        def refuse(_path):
-            raise PermissionError("read-only")
-
-        put("a", 10_000, 3)
-        put("b", 1_000, 0)
-        monkeypatch.setattr(purge, "remove_path", refuse)
-        gone, _entries = space.chosen(9_000)
-        purge.remove(gone, "a test")
-        assert [refusal.reason for refusal in gone.refusals] == ["read-only"]
 
 
 class TestKeepBound:
@@ -168,89 +133,15 @@ class TestKeepBound:
             kcl.flush()
             print(json.dumps(0))
         """
-        child.json(code, "2", KCL_MAX_SIZE="1")
-        files = list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
-        assert files == []
-        child.json(code, "1")
-        assert client.idle(str(child.cache / "kcl"), 60.0)
-        before = list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
-        child.json(code, "1", KCL_STRICT="hit", KCL_MAX_SIZE="1")
-        assert list(child.cache.glob("pyopencl/kcl-binary-*/*/*")) == before != []
 
+        def files(*words, **variables):
+            child.json(code, *words, **variables)
+            assert client.idle(str(child.cache / "kcl"), 60.0)
+            return list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
 
-BESIDE = """
-import hashlib, json, random, sys, time
-import kcl
-from kcl.cache import layers
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
-from kcl.cache.stores import address
-from kcl.inspect import space
-
-number, seconds = int(sys.argv[1]), float(sys.argv[2])
-chance, counts, end = random.Random(number), {"hit": 0, "miss": 0}, time.monotonic() + seconds
-while time.monotonic() < end:
-    name = f"k{chance.randrange(60)}"
-    key = Key([Part("name", name)])
-    for layer, part, where in (
-        (layers.binary(), "binary", address(key.digest, "device", name)),
-        (layers.generator(), "invoker.py", address(key.digest)),
-    ):
-        wanted = hashlib.sha256(name.encode()).digest() * 100
-        found = layer.look_up(where, key)
-        assert found.outcome in counts, found
-        counts[found.outcome] += 1
-        if found.entry is None:
-            layer.publish(where, Entry(key, {"kernel": name, "seconds": 1.0, "function": "f"}, {part: wanted}))
-        else:
-            assert found.entry.key == key and found.entry.parts[part] == wanted
-        layer.memory.pop(where, None)
-    if number % 4 == 0:
-        space.keep_bound()
-print(json.dumps(counts))
-"""
-
-
-def beside_waits(errors):
-    """Return the lines that a process wrote beside those which say that it waits."""
-    return [line for line in errors.splitlines() if not line.startswith("waiting ")]
-
-
-class TestBeside:
-    @pytest.mark.slow
-    def test_readers_and_writers(self, child):
-        """Entries go while processes read, write and keep the bound: no fault, no wrong entry, hits and misses.
-
-        `KCL_CROWD_PROCESSES` sets how many processes there are, `KCL_CROWD_SECONDS` for how long.
-        """
-        seconds = float(os.environ.get("KCL_CROWD_SECONDS", "5"))
-        number = int(os.environ.get("KCL_CROWD_PROCESSES", "8"))
-        variables = {"KCL_MAX_SIZE": "200K", "KCL_STRICT": "fault"}
-        crowd = [
-            subprocess.Popen(
-                [sys.executable, "-c", BESIDE, str(index), str(seconds)],
-                env=child.environment(**variables),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for index in range(number)
-        ]
-        removed = 0
-        while any(process.poll() is None for process in crowd):
-            done = child.run(
-                "from kcl.cli import main; main()", "gc", "--max-size", "50K", **variables
-            )
-            assert (done.returncode, beside_waits(done.stderr)) == (0, [])
-            removed += "are removed" in done.stdout
-        ended = [(*process.communicate(), process.returncode) for process in crowd]
-        assert [(beside_waits(errors), code) for _output, errors, code in ended] == [
-            ([], 0)
-        ] * number
-        counts = [json.loads(output) for output, _errors, _code in ended]
-        assert removed
-        assert sum(count["hit"] for count in counts) > number
-        assert sum(count["miss"] for count in counts) > 2 * 60  # some went, and were made again
+        assert files("2", KCL_MAX_SIZE="1") == []
+        before = files("1")
+        assert files("1", KCL_STRICT="hit", KCL_MAX_SIZE="1") == before != []
 
 
 class TestPins:
@@ -267,12 +158,8 @@ class TestPins:
     def test_damaged(self, content):
         """A file that holds no pins pins nothing."""
         space.pin(["a"])
-        (place,) = (
-            os.path.join(places.own(places.PINS), name)
-            for name in os.listdir(places.own(places.PINS))
-        )
-        with open(place, "wb") as stream:
-            stream.write(content)
+        (place,) = pathlib.Path(places.own(places.PINS)).iterdir()
+        place.write_bytes(content)
         assert space.pins() == []
 
     def test_hold(self):

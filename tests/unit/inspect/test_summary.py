@@ -71,8 +71,3 @@ class TestReport:
         name = os.path.basename(layers.generator().place)[-20:]
         said = " ".join(kcl.report().split())
         assert f"{name} (off for loopy recipes: LOOPY_NO_CACHE=1)" in said
-
-    def test_shown(self):
-        """Python shows a report as it is printed, and so does a notebook."""
-        found = kcl.report()
-        assert repr(found) == str(found)

@@ -14,6 +14,7 @@ from kcl import integrations
 
 @pytest.fixture(autouse=True)
 def uninstalled():
+    """End without kcl's integrations."""
     yield
     while integrations.is_installed():
         kcl.uninstall()

@@ -68,27 +68,15 @@ def test_workers_are_of_the_run(child):
     assert said.startswith("pytest, 2 processes, ")
 
 
-def test_uninstalled():
+def test_uninstalled(child):
     """As a session ends the integrations are as before."""
-    from kcl import integrations
-    from kcl.integrations import pytest_plugin
-
-    class Config:
-        def getoption(self, _name):
-            return True
-
-        def getini(self, _name):
-            return False
-
-        def add_cleanup(self, function):
-            self.cleanup = function
-
-    config = Config()
-    assert not integrations.is_installed()
-    pytest_plugin.pytest_configure(config)
-    assert integrations.is_installed()
-    config.cleanup()
-    assert not integrations.is_installed()
+    code = """
+        import pytest
+        from kcl import integrations
+        print(pytest.main(["--kcl", "-q"]), integrations.is_installed())
+    """
+    (child.directory / "test_suite.py").write_text(SUITE)
+    assert child.run(code, WANTED="True").stdout.splitlines()[-1] == "0 False"
 
 
 PRIVATE = """

@@ -8,7 +8,6 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
-from kcl.cache import layers
 from kcl.launch import refusals
 
 pytestmark = pytest.mark.slow_platforms
@@ -170,10 +169,9 @@ class TestEveryPath:
     """Whatever a call does wrong, the error names the kernel, the argument, and what is accepted."""
 
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_named(self, queue, recipe, monkeypatch):
+    def test_named(self, queue, recipe, under):
         """At the first call and later, under strict rules: no layer has a fault, and a right call goes on."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        layers.reset()
+        under(KCL_STRICT="fault")
         for name, (wrong, words, of_source, *unknown) in CALLS.items():
             if recipe is untyped and name == "dtype":
                 continue  # any dtype will do
@@ -239,10 +237,9 @@ class TestAsked:
 
     @pytest.mark.parametrize("verb", ["prepare", "source", "key", "explain"])
     @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_unknown_dtype(self, context, recipe, verb, monkeypatch):
+    def test_unknown_dtype(self, context, recipe, verb, under):
         """A misspelt dtype is no fault of the cache: it is named, with the one that is meant."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        layers.reset()
+        under(KCL_STRICT="fault")
         words = r"kernel '\w+': argument 'x' has the dtype 'flaot32', which numpy does not know \(did you mean"
         with pytest.raises(TypeError, match=words):
             getattr(recipe(), verb)(context, x="flaot32")
@@ -388,39 +385,6 @@ class TestLocal:
             kernel.prepare(queue, part=np.float32)
         with pytest.raises(TypeError, match=r"write kernel\(queue, x=..., n=...\)"):
             kernel(queue, ONES)
-
-
-@kcl.kernel
-def grouped(attribute="", local=None):
-    """Return a kernel that may ask for its local size."""
-    text = f"kernel {attribute} void grouped(global float *x) {{ x[get_global_id(0)] += 1; }}"
-    arguments = [kcl.Array("x", np.float32, "x.size", "inout")]
-    return kcl.Source(
-        text, entry="grouped", arguments=arguments, global_size="x.size", local_size=local
-    )
-
-
-class TestLocalSize:
-    """A local size that OpenCL refuses is told of with the global size and the reason."""
-
-    @pytest.mark.parametrize(
-        ("declared", "given", "words"),
-        [
-            (
-                {},
-                {"local_size": 3},
-                r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3",
-            ),
-            ({"local": 3}, {}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
-            ({}, {"local_size": 2**20}, r"local_size=\(1048576,\)"),
-        ],
-    )
-    def test_reason(self, queue, declared, given, words):
-        """The reason is one of the device, of the kernel, or of both sizes."""
-        with pytest.raises(
-            cl.LogicError, match=f"INVALID_WORK_GROUP_SIZE - kernel 'grouped' with .*{words}"
-        ):
-            grouped(**declared)(queue, x=ONES.copy(), **given)
 
 
 class TestWorded:

@@ -12,6 +12,7 @@ from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.code import ProgramText
+from kcl.programs import compilation
 from kcl.programs import driver as devices
 from kcl.programs.driver import Driver
 from kcl.programs.stage import Build, _log
@@ -60,7 +61,7 @@ def test_log_names_no_directory(context, tmp_path):
     driver = drivers.of(context)
     (slot,) = Build(context, driver).slots(text)
     log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
-    entry = driver.entry(text, slot, log)
+    entry = compilation.described(driver, text, slot, log)
     assert (
         entry.parts["build.log"].decode()
         == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"

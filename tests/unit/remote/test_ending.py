@@ -7,20 +7,21 @@ import time
 import remotes
 
 from kcl.base import process
-from kcl.cache import layers
+from kcl.cache import layers, run_memo
 from kcl.cache import notes as states
+from kcl.cache.key import Key, Part
 from kcl.remote import ending, notes, project, used
 
 
 def test_left(monkeypatch, tmp_path):
-    """What the process used in all layers waits for a push, and nothing is imported that pushes."""
+    """What the process used in all layers and memos waits for a push, and nothing is imported that pushes."""
     monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
     layers.generator().used["a"] = False
     layers.binary().used["b"] = False
-    layers.layer("tuning").used["c"] = True
+    memo = run_memo.RunMemo("tuning", Key([Part("a", "b")]))
     ending.at_exit()
     with used.take(project.name()) as found:
-        assert found == [("generator", "a"), ("binary", "b"), ("tuning", "c")]
+        assert found == [("generator", "a"), ("binary", "b"), ("tuning", memo._place)]
     process.reset()
     ending.at_exit()
     assert not used.waits(project.name())

@@ -44,9 +44,8 @@ from kcl.frontends.loopy.plain import (
     refuse,
     shorten,
 )
-from kcl.generate import distributions, requirements
-from kcl.generate.declarations import site_of
-from kcl.generate.running import Modes
+from kcl.generate import Modes, distributions, requirements
+from kcl.generate.evidence import site_of
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
 # The packages whose objects remember results, and whose code stands in each key.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.callables.encoder import Encoder
-from kcl.generate.declarations import PARAMETER, RecipeCall, site_of
+from kcl.generate.declarations import RecipeCall
+from kcl.generate.evidence import PARAMETER, site_of
 
 
 def key_parts(task: RecipeCall) -> list[Part]:

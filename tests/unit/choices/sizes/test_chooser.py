@@ -125,6 +125,16 @@ class TestVariants:
         # There is one for each constant, and two differ by what divides the size.
         assert variants(kernel) == 4
 
+    def test_fixed_is_the_same_in_every_process(self, queue, tmp_path):
+        """What an earlier process saw changes no answer, and nothing is remembered."""
+        kernel = some()
+        assert all(written(kernel, queue, size) == size for size in (4, 5, 6))
+        process.reset()
+        kernel, with_another = some(), cl.CommandQueue(queue.context)
+        assert written(kernel, with_another, 4) == 4
+        assert "fixed, at most 16" in kernel.explain(with_another, n=4)
+        assert not (tmp_path / "cache" / "kcl" / "shapes").exists()
+
     def test_first_values(self, queue):
         """The first value is a constant, the second makes a general variant, and the first keeps its own."""
         kernel = product()
@@ -134,21 +144,47 @@ class TestVariants:
             assert multiplied(kernel, queue, elements, extent)
         assert variants(kernel) == 2
 
-    def test_the_next_run_begins_anew(self, queue):
-        """What an earlier process saw changes no answer; Kernels of one process share what they saw."""
+    def test_remembered(self, queue):
+        """The next run begins where the last one ended: no constant after two values."""
         for extent in (4, 3):
             assert multiplied(product(), queue, 10, extent)
-        assert "not fixed" in product().explain(queue, n=10, k=5)
+        kcl.flush()
         process.reset()
-        kernel, with_another = product(), cl.CommandQueue(queue.context)
-        assert multiplied(kernel, with_another, 10, 3)
-        assert "fixed, one of at most 1" in kernel.explain(with_another, n=10, k=3)
+        kernel = product()
+        with_another = cl.CommandQueue(queue.context)
+        for extent in (5, 4, 3):
+            assert multiplied(kernel, with_another, 10, extent)
+        assert variants(kernel) == 1
+        assert kcl.stats()["binary"]["misses"] == 0
 
     def test_most(self, queue):
         """`most` values are constants."""
         kernel = filling()
         firsts = [kernel(queue, x=np.zeros(size, np.int32))[1][0][0] for size in (8, 9, 10, 8)]
         assert firsts == [15, 16, 7, 15]
+
+    @pytest.mark.parametrize("off", ["1", "shapes", "generator,binary"])
+    def test_memory_off(self, queue, monkeypatch, tmp_path, off):
+        """With `KCL_NO_CACHE=1` or `shapes` no value that was seen counts, and nothing is remembered."""
+        monkeypatch.setenv("KCL_NO_CACHE", off)
+        process.reset()
+        kernel = product()
+        assert multiplied(kernel, queue, 10, 4)
+        assert "not fixed" in kernel.explain(queue, n=10, k=4)
+        assert not (tmp_path / "cache" / "kcl" / "shapes").exists()
+
+    def test_bundle(self, queue, monkeypatch, tmp_path):
+        """A bundle carries what a recipe has seen."""
+        for extent in (4, 3):
+            assert multiplied(product(), queue, 10, extent)
+        data, info = kcl.save_artifacts()
+        assert len(info.artifacts["shapes"]) == 1
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        process.reset()
+        assert kcl.load_artifacts(data).artifacts["shapes"] == info.artifacts["shapes"]
+        kernel = product()
+        assert multiplied(kernel, cl.CommandQueue(queue.context), 10, 5)
+        assert "not fixed" in kernel.explain(queue, n=10, k=5)
 
     def test_unknown_sizes(self, queue):
         """A call without the argument, or with another kind of it, gets the error of the kernel."""

@@ -247,12 +247,6 @@ class TestRefusal:
         assert bench.entry(2) is None
         assert bench.queue.failures() == []
 
-    def test_other_device(self, bench: Bench) -> None:
-        """A job of a device that is not here is dropped."""
-        bench.request(1, device={"name": "another", "driver": "3.0"})
-        assert client.idle(bench.folder, 60)
-        assert bench.entry(1) is None
-
     @pytest.mark.parametrize(
         "spoil",
         [

@@ -11,6 +11,7 @@ import struct
 
 import pytest
 from harness import platforms
+from many_programs import SPOILS
 
 from kcl.drivers.pocl.files import (
     ACCESSED,
@@ -126,18 +127,8 @@ class TestDamaged:
     def test_kinds(self, cache):
         """Empty, random, zeroed and cut files are found, and what is no file at all."""
         dice = random.Random(1)
-        spoils = [
-            lambda path, _content: path.write_bytes(b""),
-            lambda path, content: path.write_bytes(dice.randbytes(len(content))),
-            lambda path, content: path.write_bytes(bytes(len(content))),
-            lambda path, content: path.write_bytes(content[: len(content) // 2]),
-            lambda path, content: path.write_bytes(content[:-4]),
-            lambda path, _content: (path.unlink(), path.mkdir()),
-            lambda path, _content: (path.unlink(), os.mkfifo(path)),
-            lambda path, _content: (path.unlink(), path.symlink_to("/dev/zero")),
-        ]
         for number, path in enumerate(files(cache)):
-            spoils[number // 2 % len(spoils)](path, path.read_bytes())
+            SPOILS[number // 2 % len(SPOILS)](dice, path, path.read_bytes())
         assert names(cache) == set(map(str, files(cache)))
 
     def test_every_cut(self, cache):

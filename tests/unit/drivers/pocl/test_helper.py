@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import resource
@@ -17,6 +18,7 @@ from promote_bench import LIMIT_SECONDS, ROOT, Bench, begun, python, until, work
 
 from kcl.base import settings
 from kcl.drivers.pocl import client, jobs, poclbin
+from kcl.errors import CacheFault
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
@@ -74,8 +76,6 @@ class TestLife:
 
     def test_one_for_two_processes(self, bench: Bench) -> None:
         """Two processes that ask at the same time have one helper between them, and it does the work of both."""
-        import json
-
         halves: list[list[tuple[str, str]]] = [[], []]
         for number in range(3):
             halves[number % 2].append((bench.address(number), str(_written(bench, number))))
@@ -321,7 +321,7 @@ class TestFaults:
     def test_failing_request(self, bench: Bench) -> None:
         """A folder in which no job can be written is an error of the one who asks, who goes on without."""
         pathlib.Path(bench.folder).write_text("a file in the place of the folder")
-        with pytest.raises((OSError, promote_errors())):
+        with pytest.raises((OSError, CacheFault)):
             bench.request(1)
 
     def test_embedded(self, bench: Bench, monkeypatch) -> None:
@@ -342,9 +342,3 @@ def _written(bench: Bench, number: int) -> pathlib.Path:
     path = bench.root / f"{number}.job"
     path.write_bytes(bench.job(number).pack())
     return path
-
-
-def promote_errors() -> type[Exception]:
-    from kcl.errors import CacheFault
-
-    return CacheFault

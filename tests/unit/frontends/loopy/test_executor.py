@@ -10,17 +10,16 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
+from recorded_units import VERSION, waits
 
 import kcl.loopy as lp
 from kcl import handle
-from kcl.base import events
 from kcl.cache import layers
 from kcl.frontends.loopy import executor, recorder, unmade
 
 pytestmark = pytest.mark.slow_platforms
 
 loopy = importlib.import_module("loopy")
-VERSION = {"lang_version": (2018, 2)}
 FIRST = np.arange(16, dtype=np.float32)
 
 
@@ -42,12 +41,6 @@ def typed(module=lp):
     return module.add_dtypes(make(module), {"a": np.float32})
 
 
-def is_waiting(unit):
-    """Tell whether nothing was carried out for a unit."""
-    record = unmade.record_of(unit)
-    return record is not None and not record.is_made
-
-
 def two(module=lp):
     """Make a unit with two entry points."""
     return module.merge([make(module), make(module, "out[i] = 3*a[i]", "tripled")])
@@ -66,18 +59,17 @@ class TestCalls:
         assert (mine.category, str(mine.message)) == (own.category, str(own.message))
         assert (mine.filename, mine.lineno + 1) == (own.filename, own.lineno)
 
-    def test_called_again_and_again(self, queue):
+    def test_called_again_and_again(self, queue, looks):
         """A unit that is called again looks nothing up, and makes nothing."""
         unit = typed()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             unit(queue, a=FIRST)
-            seen = []
-            events.add_hook(seen.append)
+            looks.clear()
             before = recorder.thread.carried
             for number in range(5):
                 assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))
-        assert seen == []
+        assert looks == []
         assert recorder.thread.carried == before
 
     def test_another_target(self, queue):
@@ -137,7 +129,7 @@ class TestExecutors:
         """A thread that asks for an executor and one that carries a call out do not wait for each other for ever."""
         for _ in range(2):
             unit = typed()
-        assert is_waiting(unit)
+        assert waits(unit)
         inside, find = threading.Event(), handle.kernel_of
 
         def slow(*given):
@@ -153,7 +145,7 @@ class TestExecutors:
         second.start()
         first.join()
         second.join()
-        assert not is_waiting(unit)
+        assert not waits(unit)
 
     def test_of_nothing(self):
         """An executor of something else raises loopy's error."""
@@ -175,13 +167,10 @@ class TestExecutors:
         assert not hasattr(run, "nonexistent")
         assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
 
-    def test_switched_off_after_the_record(self, queue, monkeypatch):
+    def test_switched_off_after_the_record(self, queue, under):
         """Where the layer is off by the time of the launch loopy launches."""
         unit = typed()
-        monkeypatch.setenv("KCL_NO_CACHE", "1")
-        from kcl.cache import layers
-
-        layers.reset()
+        under(KCL_NO_CACHE="1")
         run = unit.executor(queue)
         assert type(run) is not executor.Executor
         assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
@@ -203,7 +192,7 @@ class TestEntryPoints:
                     )
                 chosen = unit.with_entrypoints(name)
                 assert np.array_equal(chosen.executor(queue)(queue, a=FIRST)[1][0], factor * FIRST)
-        assert is_waiting(two())
+        assert waits(two())
 
     @pytest.mark.parametrize("run", range(2))
     @pytest.mark.parametrize("name", [None, "nowhere"])
@@ -211,7 +200,7 @@ class TestEntryPoints:
         """An entry point that is not there, or not the only one, is refused when the executor is asked for."""
         for _ in range(run + 1):
             unit = two()
-        assert is_waiting(unit) is bool(run)
+        assert waits(unit) is bool(run)
         with pytest.raises(Exception) as expected:
             two(loopy).executor(queue, entrypoint=name)
         with pytest.raises(type(expected.value)) as found:

@@ -15,22 +15,16 @@ from functools import partial
 
 import numpy as np
 import pytest
-from recorded_units import VERSION, make, waits
+from recorded_units import VERSION, make, thing, waits
 
 import kcl.loopy as lp
 from kcl.base import events
-from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.frontends.loopy import face, recorder, table, unmade
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
 NAMES = sorted(set(loopy.__all__) | table.DEFERRED | table.TYPES | table.AT_ONCE)
-
-
-def thing(name):
-    """Return what stands for a thing of loopy's where loopy is not imported yet."""
-    return unmade.member(name) if "." in name else unmade.kind_of(name)
 
 
 class TestNames:
@@ -340,10 +334,9 @@ class TestAtOnce:
         for _time in range(2):
             assert not waits(lp.register_preamble_generators(make(), [preambles]))
 
-    def test_off(self, monkeypatch):
+    def test_off(self, under):
         """With the generator layer off a program gets loopy's own objects."""
-        monkeypatch.setenv("KCL_NO_CACHE", "generator")
-        layers.reset()
+        under(KCL_NO_CACHE="generator")
         assert type(make()) is loopy.TranslationUnit
         assert type(lp.GlobalArg("a", np.float32, shape=(16,))) is loopy.ArrayArg
 
@@ -416,9 +409,8 @@ class TestFaults:
             assert type(make()) is loopy.TranslationUnit
 
     @pytest.mark.usefixtures("_broken")
-    def test_strict(self, monkeypatch):
+    def test_strict(self, under):
         """`KCL_STRICT=fault` raises it."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        layers.reset()
+        under(KCL_STRICT="fault")
         with pytest.raises(CacheFault):
             make()

@@ -212,8 +212,8 @@ class TestNow:
 MINE = "import pymbolic.primitives; pymbolic.primitives.Variable.mine = json.dumps"
 LOADED = (
     "import kcl.loopy, loopy",
-    "from kcl.frontends.loopy import insides, recorder",
-    "recorder.loopy()",
+    "from kcl.frontends.loopy import insides, making",
+    "making.loopy()",
 )
 
 
@@ -378,8 +378,8 @@ class TestImports:
         code = """
             import importlib, json
             import kcl.loopy, loopy
-            from kcl.frontends.loopy import insides, recorder
-            recorder.loopy()
+            from kcl.frontends.loopy import insides, making
+            making.loopy()
             importlib.reload(importlib.import_module("loopy.transform.padding"))
             print(json.dumps("split_array_dim" in {name for _holder, name in insides.now()}))
             """

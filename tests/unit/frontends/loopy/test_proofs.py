@@ -105,6 +105,20 @@ class TestFinding:
 
 
 class TestWriting:
+    @pytest.mark.parametrize("looks_up", [False, True])
+    def test_after_a_look_up(self, looks_up):
+        """A process that has a key of a unit publishes its proofs; one that only made units opens no store."""
+        proofs.add("a", QUIET, proofs.group("driver.py"))
+        if looks_up:
+            proofs.use()
+        proofs.write()
+        assert bool(layers.generator().moment()) == looks_up
+
+    def test_no_store(self, monkeypatch):
+        """While no store has rows, no file of a generator is read for a proof."""
+        monkeypatch.setattr(moment, "shared", lambda: pytest.fail("files were read"))
+        assert proofs.find("a", proofs.group("driver.py")) is None
+
     def test_two_processes_add_to_one_row(self):
         """What another process published meanwhile stays."""
         stored("driver.py", "a")
@@ -138,6 +152,7 @@ class TestWriting:
         group = proofs.group("driver.py")
         proofs.find("a", group)
         group.write()
+        proofs.use()
         proofs.write()
 
     def test_a_row_is_limited(self, monkeypatch):
@@ -160,5 +175,6 @@ class TestWriting:
         layers.reset()
         proofs.add("a", QUIET, proofs.group("driver.py"))
         assert proofs._state().groups
+        proofs.use()
         proofs.write()
         assert not (tmp_path / "cache").exists()

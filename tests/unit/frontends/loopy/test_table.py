@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from kcl.frontends.loopy import recorder, table
+from kcl.frontends.loopy import making, table
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
@@ -161,7 +161,7 @@ class TestNames:
             (module.__name__, name)
             for module in map(importlib.import_module, table.MODULES)
             for name in KNOWN & vars(module).keys() & vars(loopy).keys()
-            if vars(module)[name] is not recorder.own(name)
+            if vars(module)[name] is not making.own(name)
         }
         assert others == table.NAMESAKES
 

@@ -54,13 +54,6 @@ def result(recipe, **parameters):
     return LoopyUnit(recipe.function(**parameters), recipe.__name__)
 
 
-def looks():
-    """Collect (layer, outcome, reason) of the look-ups from now on."""
-    seen = []
-    kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
-    return seen
-
-
 def launched(queue, kernel):
     """Launch a Kernel without inputs."""
     _event, (y,) = kernel(queue, out_host=True)
@@ -87,14 +80,14 @@ class TestAccepted:
 
 
 class TestOptions:
-    def test_wrapper_that_is_printed(self, queue, capsys):
+    def test_wrapper_that_is_printed(self, queue, capsys, looks):
         """Generating prints the wrapper, so a hit would not: the look-up is a bypass that says why."""
         for _ in range(2):
-            seen = looks()
+            looks.clear()
             assert launched(queue, with_option("write_wrapper")) == [1.0] * 4
             assert "one" in capsys.readouterr().out
-            assert seen[0][:2] == ("generator", "bypass")
-            assert "write_wrapper" in seen[0][2]
+            assert (looks[0].layer, looks[0].outcome) == ("generator", "bypass")
+            assert "write_wrapper" in looks[0].reason
 
     def test_wrapper_under_strict(self, queue, under):
         """KCL_STRICT=hit names the option that bypasses, and sends nobody to fill the cache."""
@@ -102,14 +95,14 @@ class TestOptions:
         with pytest.raises(kcl.CacheMiss, match=r"bypass: .*write_wrapper.*mend that first"):
             launched(queue, with_option("write_wrapper"))
 
-    def test_code_that_is_printed(self, queue, capsys):
+    def test_code_that_is_printed(self, queue, capsys, looks):
         """A hit prints the stored OpenCL C, as generating it does."""
         printed = []
         for outcome in ("miss", "hit"):
-            seen = looks()
+            looks.clear()
             assert launched(queue, with_option("write_code")) == [1.0] * 4
             printed.append(capsys.readouterr().out)
-            assert seen[0][:2] == ("generator", outcome)
+            assert (looks[0].layer, looks[0].outcome) == ("generator", outcome)
         assert "__kernel" in printed[0]
         assert printed[0] == printed[1]
 

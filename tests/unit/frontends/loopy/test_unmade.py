@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import gc
 import importlib
 import pickle
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
+import recorded_units
+from at_once import at_once
+from recorded_units import thing, waits
 
 import kcl.loopy as lp
 from kcl.base import events
 from kcl.frontends.loopy import recorder, unmade
 
 loopy = importlib.import_module("loopy")
-VERSION = {"lang_version": (2018, 2)}
-
-
-def make(text="a[i] = i", module=lp, **keywords):
-    """Make a unit, by the face or by loopy itself."""
-    return module.make_kernel("{[i]: 0<=i<16}", text, name="made", **{**VERSION, **keywords})
+make = functools.partial(recorded_units.make, name="made")
 
 
 def waiting(text="a[i] = i"):
     """Return a unit for which nothing was carried out."""
     make(text)
     unit = make(text)
-    assert is_waiting(unit)
+    assert waits(unit)
     return unit
-
-
-def is_waiting(value):
-    """Tell whether nothing was carried out for a value."""
-    record = unmade.record_of(value)
-    return record is not None and not record.is_made
 
 
 def test_cell_of_a_notebook():
@@ -55,7 +47,7 @@ def test_cell_of_a_notebook():
     assert unit._repr_mimebundle_(include=None, exclude=None) == {
         "text/plain": f"<TranslationUnit made {digest}>"
     }
-    assert is_waiting(unit)
+    assert waits(unit)
 
 
 class TestWithoutAnAnswer:
@@ -73,7 +65,7 @@ class TestWithoutAnAnswer:
         assert [id(one) for one in (unit, other)]
         assert unit == make()
         assert not unit != make()  # noqa: SIM202
-        assert is_waiting(unit)
+        assert waits(unit)
         assert unit != other
         asked = waiting()
         record = unmade.record_of(asked)
@@ -141,17 +133,8 @@ class TestQuestions:
         """Threads that ask one unit at the same time get one object."""
         unit = lp.split_iname(waiting(), "i", 4)
         unit = lp.split_iname(waiting(), "i", 4)
-        before, barrier, found = recorder.thread.carried, threading.Barrier(8), []
-
-        def ask():
-            barrier.wait()
-            found.append((unit.entrypoints, recorder.thread.carried))
-
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        before, found = recorder.thread.carried, []
+        at_once(lambda _number: found.append((unit.entrypoints, recorder.thread.carried)))
         assert [names for names, _count in found] == [frozenset({"made"})] * 8
         assert sum(count for _names, count in found) == 2
         assert recorder.thread.carried == before
@@ -163,7 +146,7 @@ class TestArguments:
         """An argument that was asked stays an object of its own, and passes everything on to loopy's."""
         for _ in range(2):
             argument = lp.GlobalArg("a", np.float32, shape=(16,))
-        assert is_waiting(argument)
+        assert waits(argument)
         own = loopy.GlobalArg("a", np.float32, shape=(16,))
         assert isinstance(argument, loopy.ArrayArg)
         assert argument.name == "a"
@@ -185,7 +168,7 @@ class TestArguments:
         for _ in range(2):
             insn = lp.Assignment("a[i]", "2*i", id="first", within_inames=frozenset({"i"}))
             unit = make([insn], target=lp.PyOpenCLTarget())
-        assert is_waiting(unit)
+        assert waits(unit)
         assert unit["made"].id_to_insn["first"].expression == insn.expression
 
 
@@ -216,11 +199,6 @@ class TestMemory:
         del unit, record
         gc.collect()
         assert last() is None
-
-
-def thing(name):
-    """Return what stands for a thing of loopy's where loopy is not imported yet."""
-    return unmade.member(name) if "." in name else unmade.kind_of(name)
 
 
 class TestMembers:

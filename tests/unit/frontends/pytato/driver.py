@@ -5,6 +5,7 @@ python driver.py LANGUAGE CASE [VALUE]
 
 import functools
 import gc
+import hashlib
 import json
 import sys
 import warnings
@@ -78,6 +79,20 @@ def freed():
     del data, program
     gc.collect()
     return known() is None
+
+
+def released():
+    """The data go while the unit lives; the unit is asked for afterwards."""
+    data = array()
+    known = weakref.ref(data)
+    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
+    unit, (name,) = program.program.t_unit, program.bound_arguments
+    del data, program
+    gc.collect()
+    before = [known() is None, *calls]
+    _event, found = unit.executor(context)(queue, x=array(), **{name: array(3.0)})
+    result = {one: value.get(queue).tolist() for one, value in found.items()}
+    return before, unit.default_entrypoint.name, result, [*calls]
 
 
 def transformed():
@@ -167,7 +182,15 @@ def twice():
     return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
 
 
+def moving():
+    return [launched(made(placed_graph(value + 2 * step))) for step in range(5)]
+
+
 def placed():
+    return launched(made(placed_graph(value)))
+
+
+def placed_graph(value):
     frames = (
         SimpleNamespace(filename=__file__, lineno=10),
         SimpleNamespace(filename=pt.__file__, lineno=5),
@@ -177,11 +200,24 @@ def placed():
     # the language hashes no fields
     node = pt.Scaled(x, value, non_equality_tags=(tag,))
     others = pt.Scaled(x, 7.0), *([pt.Scaled(x, 8.0)] if value > 2 else []), pt.Scaled(x, 9.0)
-    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})))
+    return pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})
+
+
+def large():
+    """A graph of many different nodes with long tags."""
+
+    def tags(number):
+        return tuple(hashlib.sha256(b"%d %d" % (number, one)).hexdigest() for one in range(20))
+
+    x = pt.make_placeholder("x", 4)
+    parts = [pt.Scaled(x, 1, tags=tags(number)) for number in range(100)]
+    sums = [pt.Sum((*parts[start : start + 10],)) for start in range(0, 100, 10)]
+    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*sums,))})))
 
 
 def steps():
-    return [launched(made(graph(float(one)))) for one in range(2, 2 + int(value))]
+    first = int(value)
+    return [launched(made(graph(float(one)))) for one in range(first, first + 6)]
 
 
 def outputs():
@@ -241,6 +277,21 @@ def method():
             functools.partial(arraycontext.by_tag, tag=Tag()),
         )
     ]
+
+
+def ranks():
+    """A unit that is transformed by the rank, and one that is transformed by a message."""
+    from mpi4py import MPI
+
+    told["numbers"] = []
+    results = []
+    for name in ("by_rank", "agreed"):
+        context = arraycontext.RanksContext(queue, MPI.COMM_WORLD)
+        before = len(calls)
+        results.append(launched(made(graph(), getattr(context, name))))
+        told["numbers"].append(calls[before:].count("scaled"))
+        assert context.communicator is MPI.COMM_WORLD
+    return results
 
 
 def too_late():

@@ -6,10 +6,12 @@ writes the results of all cases by name, and how many chains of calls were carri
 """
 
 import functools
+import gc
 import os
 import pickle
 import sys
 import warnings
+import weakref
 
 if "--kcl" in sys.argv:
     import kcl
@@ -85,6 +87,29 @@ def generated(outputs, **given):
 
 def wrapped(array, **more):
     return pt.make_data_wrapper(cl.array.to_device(QUEUE, array), **more)
+
+
+@each("unit", "transformed unit")
+def data_that_go_before_the_unit_is_made(what):
+    import loopy as lp
+
+    data = cl.array.to_device(QUEUE, DATA)
+    x, known, again = pt.make_placeholder("x", (3, 4), np.float64), weakref.ref(data), data.copy()
+    wrappers = [pt.make_data_wrapper(data) for _ in range(2)]
+    outputs = {"out": pt.roll(wrappers[0], 1, 0) + wrappers[1] * x, "other": wrappers[1]}
+    options = lp.Options(no_numpy=True, return_dict=True)
+    program = pt.generate_loopy(pt.make_dict_of_named_arrays(outputs), options=options)
+    program = program.bind_to_context(CONTEXT)
+    if what == "transformed unit":
+        program = program.with_transformed_translation_unit(context().transform_loopy_program)
+    unit, names = program.program.t_unit, [*program.bound_arguments]
+    wrappers.clear()
+    del data, outputs, program
+    gc.collect()
+    given = dict.fromkeys(names, again)
+    _event, found = unit.executor(CONTEXT)(QUEUE, x=again, **given)
+    results = [(name, one.get(QUEUE)) for name, one in found.items()]
+    return known() is None, [*unit.default_entrypoint.arg_dict], results
 
 
 # nodes

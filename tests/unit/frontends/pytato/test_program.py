@@ -5,8 +5,10 @@ import json
 import os
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -144,13 +146,28 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
     assert "its files changed" in explained()
 
 
+def test_the_rows_of_a_large_graph_are_small(run, tmp_path):
+    assert run("large")["result"] == out(factor=99.0)
+    (database,) = tmp_path.glob("cache/pytools/*generated*.sqlite")
+    with closing(sqlite3.connect(database)) as rows:
+        sizes = [size for (size,) in rows.execute("SELECT length(key_value) FROM dict")]
+    assert max(sizes) <= 40_000
+
+
 def test_a_number_that_changes_at_each_step_fills_no_cache(run):
-    runs = [run("steps", 34) for _ in range(2)]
-    for told in runs:
-        assert told["result"] == [out(float(one)) for one in range(2, 36)]
+    runs = [run("steps", first) for first in (2, 2, 4, 3)]
+    for first, told in zip((2, 2, 4, 3), runs, strict=True):
+        assert told["result"] == [out(float(one)) for one in range(first, first + 6)]
     outcomes = [[one["stats"][name] for name in ("misses", "hits", "bypassed")] for one in runs]
-    assert outcomes == [[32, 0, 2], [0, 32, 2]]
-    assert runs[1]["report"].count("numbers alone are kept: 10.0, 11.0, 12.0, ...; pass such") == 1
+    # The third run keeps 5 and 6; the last finds what the others kept.
+    assert outcomes == [[3, 0, 3], [0, 3, 3], [2, 1, 3], [0, 4, 2]]
+    words = "a number of this one changes: 2.0, 3.0, 4.0, ... in Scaled; make it an argument"
+    assert [told["report"].count(words) for told in runs] == [1, 1, 0, 0]
+
+
+def test_the_number_that_changes_has_the_line_that_made_its_node(run):
+    words = "7.0, 9.0, 11.0, ... in Scaled (made at driver.py:10); make it an argument"
+    assert run("moving", 7)["report"].count(words) == 1
 
 
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
@@ -210,6 +227,15 @@ def test_a_transformation_that_reads_a_dictionary_on_disk_is_carried_out(run, tm
         assert told["result"] == out(scale=scale)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+def test_a_transformation_that_communicates_is_never_skipped(run):
+    for numbers in ([1, 1], [0, 1], [0, 1]):
+        told = run("ranks")
+        assert told["result"] == [out(scale=2.0)] * 2
+        assert told["numbers"] == numbers
+        assert "it asks a communicator for 'allreduce'" in told["report"]
+
+
 def test_warnings_are_given_on_a_hit_as_without_kcl(run):
     for case, name in (("device", "driver.py"), ("warned", "__init__.py")):
         first, second = run(case), run(case)
@@ -220,6 +246,16 @@ def test_warnings_are_given_on_a_hit_as_without_kcl(run):
 
 def test_data_live_no_longer_than_the_program(run):
     assert [run("freed")["result"] for _ in range(2)] == [True, True]
+
+
+def test_data_go_while_a_unit_lives_that_is_made_later(run):
+    for before in (CALLS, []):
+        assert run("released")["result"] == [
+            [True, *before],
+            "launched",
+            out(data=3.0, scale=2.0),
+            CALLS,
+        ]
 
 
 def test_an_error_comes_where_it_comes_without_kcl(run):

@@ -16,14 +16,10 @@ FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")
 def record(*listed, beside=(), file="driver.py"):
     """Return a record of (function, arguments); call N stands in line 10*N of a file."""
     described = [
-        {
-            "function": function,
-            "place": f"{file}:{10 * number}",
-            "arguments": [list(pair) for pair in arguments],
-        }
-        for number, (function, arguments) in enumerate(listed, 1)
+        {"function": function, "place": f"{file}:{10 * number}", "arguments": [*map(list, pairs)]}
+        for number, (function, pairs) in enumerate(listed, 1)
     ]
-    return {"calls": described, "result": len(listed), "beside": [list(pair) for pair in beside]}
+    return {"calls": described, "result": len(listed), "beside": [*map(list, beside)]}
 
 
 def differences(before, after):
@@ -42,7 +38,7 @@ def split(kernel, length, **more):
     arguments = [
         ("kernel", f"call {kernel}"),
         ("split_iname", "'i'"),
-        ("inner_length", str(length)),
+        ("inner_length", f"{length}"),
     ]
     return "split_iname", [*arguments, *more.items()]
 
@@ -105,7 +101,8 @@ def by_position(before):
 BODY = made("a[i] = 1", "b[i] = 2")
 OUTER = record(BODY, split(1, 32, outer_tag="'g.0'"), tagged(2))
 HEAD = "call 2 (driver.py:20), split_iname: inner_length"
-F = "call 1 (driver.py:10), f:"
+CALL = "call 1 (driver.py:10)"
+F = f"{CALL}, f:"
 OTHER_WAY = "split_iname: arguments passed in another way"
 
 
@@ -117,18 +114,10 @@ class TestArguments:
             (BEFORE, OUTER, f"{HEAD} 16 -> 32, outer_tag added: 'g.0'"),
             (OUTER, BEFORE, f"{HEAD} 32 -> 16, outer_tag is gone"),
             # without a name an argument has that in the other record, else its number
-            (
-                of_f("dtype('<f4')", "2"),
-                of_f("dtype('<f8')", "2"),
-                f"{F} argument 2 float32 -> float64",
-            ),
+            (*(of_f(f"dtype('<f{n}')", "2") for n in (4, 8)), f"{F} argument 2 float32 -> float64"),
             (BEFORE, numbered(record(BODY, split(1, 32), tagged(2))), f"{HEAD} 16 -> 32"),
             # the argument of a kernel has its name
-            (
-                dtyped(8),
-                dtyped(4),
-                "call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32",
-            ),
+            (dtyped(8), dtyped(4), f"{CALL}, GlobalArg 'x': dtype float64 -> float32"),
             (dtyped(8), record(), "call 1, GlobalArg 'x' is gone"),
             # equal arguments in another order, or passed by name now
             (
@@ -136,11 +125,7 @@ class TestArguments:
                 record(BODY, ("split_iname", split(1, 16)[1][::-1]), tagged(2)),
                 f"call 2 (driver.py:20), {OTHER_WAY}",
             ),
-            (
-                by_position(record(split(1, 16))),
-                record(split(1, 16)),
-                f"call 1 (driver.py:10), {OTHER_WAY}",
-            ),
+            (by_position(record(split(1, 16))), record(split(1, 16)), f"{CALL}, {OTHER_WAY}"),
             # long values show both ends, or where they part; digests show nothing
             (of_f(f"sha256 {'1' * 64}"), of_f(f"sha256 {'2' * 64}"), f"{F} x changed"),
             (
@@ -165,31 +150,25 @@ class TestShown:
 
     def said(self, *texts, shown=("u[i] + 1.25*u[i + 1]", "u[i] + 1.5*u[i + 1]")):
         """Return what differs between records of one expression each."""
-        described = []
-        for text, notation in zip(texts, shown, strict=True):
-            arguments = [("assignee", "'v[i]'"), ("expression", text)]
-            described.append(
-                {**record(("Assignment", arguments)), "shown": {text: notation} if notation else {}}
+        return differences(
+            *(
+                record(("Assignment", [("expression", text)])) | {"shown": {text: notation}}
+                for text, notation in zip(texts, shown, strict=True)
             )
-        return differences(*described)
+        )
 
     def test_notation(self):
         """The notation of both is shown."""
-        texts = [
-            f"pymbolic.primitives.Sum(children=sha256 {digit * 64},) with {'3' * 64}"
-            for digit in "12"
-        ]
-        head = "call 1 (driver.py:10), Assignment: expression"
-        assert self.said(*texts) == [f"{head} u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"]
+        texts = [f"primitives.Sum(children=sha256 {d * 64},) with {'3' * 64}" for d in "12"]
+        words = "Assignment: expression u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"
+        assert self.said(*texts) == [f"{CALL}, {words}"]
 
     def test_without(self):
         """If the notation does not differ the texts are shown, and for an older record, which has none."""
-        texts = [f"pymbolic.primitives.Variable(name={name!r}) with {'3' * 64}" for name in "uv"]
-        assert (
-            "'u') -> pymbolic.primitives.Variable(name='v')"
-            in self.said(*texts, shown=("u", "u"))[0]
-        )
-        assert "'u') -> v" in self.said(*texts, shown=("", "v"))[0]
+        texts = [f"primitives.Variable(name={name!r}) with {'3' * 64}" for name in "uv"]
+        (line,) = self.said(*texts, shown=("u", "u"))
+        assert "'u') -> primitives.Variable(name='v')" in line
+        assert "'u') -> v" in self.said(*texts, shown=(texts[0], "v"))[0]
 
 
 class TestReached:
@@ -209,16 +188,12 @@ class TestReached:
         before = [["code preamble", "1" * 64], ["global LIMIT in preamble", "0.75"]]
         after = [["code preamble", "2" * 64], ["global LIMIT in preamble", "0.5"]]
         assert self.said((before, 2), (after, 2)) == [
-            "call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed, "
+            f"{CALL}, register_callable: callable_: helper `preamble` changed, "
             "callable_: global LIMIT in `preamble`: 0.75 -> 0.5"
         ]
-
-    def test_unknown(self):
-        """Against a record that does not hold the parts it is said that something differs."""
-        parts = [["global LIMIT in preamble", "0.5"]]
-        assert self.said((None, 2), (parts, 2)) == [
-            "call 1 (driver.py:10), register_callable: callable_ changed"
-        ]
+        # A record may not hold the parts.
+        unknown = self.said((None, 2), (after, 2))
+        assert unknown == [f"{CALL}, register_callable: callable_ changed"]
 
     def test_beside(self):
         """A distribution that is told beside the calls is not told again; another Python digests code otherwise."""
@@ -226,31 +201,21 @@ class TestReached:
             facts = [[(name, f"{number} {'1' * 64}")] for number in (1, 2)]
             before, after = ([["code preamble", digit * 64], *facts[0]] for digit in "12")
             said = self.said((before, 2), ([*after[:1], *map(list, facts[1])], 2), beside=facts)
-            told = "call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed"
+            told = f"{CALL}, register_callable: callable_: helper `preamble` changed"
             assert said == ([told] if name != "python" else [])
 
 
 class TestStatements:
     def test_changed(self):
         """Of a long text or list the lines that changed are shown, each behind its sign; blank ones do not count."""
-        before = record(
-            made(
-                "c[i] = 'a long statement'",
-                "a[i] = 1",
-                "",
-                "b[i] = 'another statement that is long'",
-            )
-        )
-        after = record(
-            made("c[i] = 'a long statement'", "a[i] = 2", "b[i] = 'another statement that is long'")
-        )
+        long = ["c[i] = 'a long statement'", "b[i] = 'another statement that is long'"]
+        before = record(made(long[0], "a[i] = 1", "", long[1]))
+        after = record(made(long[0], "a[i] = 2", long[1]))
         assert differences(before, after) == [
-            "call 1 (driver.py:10), make_kernel: instructions changed",
-            "  -a[i] = 1",
-            "  +a[i] = 2",
+            *(f"{CALL}, make_kernel: instructions changed", "  -a[i] = 1", "  +a[i] = 2")
         ]
         domains = [
-            ["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {end}}}", "{[k]}"] for end in "nm"
+            ["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {n}}}", "{}"] for n in "nm"
         ]
         before, after = (record(("make_kernel", [("domains", repr(one))])) for one in domains)
         assert differences(before, after)[1:] == [
@@ -270,12 +235,9 @@ class TestStatements:
 
     def test_layout(self):
         """Another layout of the same statements is said to be that."""
-        before, after = (
-            record(made(*(f"{blanks}{name * 30}" for name in "ab"))) for blanks in ("", "  ")
-        )
-        assert differences(before, after) == [
-            "call 1 (driver.py:10), make_kernel: instructions: the same lines, written in another way"
-        ]
+        texts = [[f"{blanks}{name * 30}" for name in "ab"] for blanks in ("", "  ")]
+        words = "make_kernel: instructions: the same lines, written in another way"
+        assert differences(*(record(made(*lines)) for lines in texts)) == [f"{CALL}, {words}"]
 
     def test_many(self):
         """Of many changed statements a few are shown, and the rest is counted."""
@@ -292,9 +254,7 @@ class TestCalls:
 
     def test_exchanged(self):
         """A call of another function stands for one that is gone and one that is inserted."""
-        after = record(
-            made("a[i] = 1", "b[i] = 2"), ("rename_iname", [("kernel", "call 1")]), tagged(2)
-        )
+        after = record(BODY, ("rename_iname", [("kernel", "call 1")]), tagged(2))
         assert differences(BEFORE, after) == [
             "call 2, split_iname is gone",
             "call 2 (driver.py:20), rename_iname inserted",
@@ -302,25 +262,17 @@ class TestCalls:
 
     def test_reference(self):
         """A call that takes the result of another call is named."""
+        calls = [made("a"), made("b"), split(1, 16), split(2, 8)]
         before, after = (
-            record(
-                made("a"),
-                made("b"),
-                split(1, 16),
-                split(2, 8),
-                ("merge", [("kernels", f"[call 3, call {last}]")]),
-            )
-            for last in (4, 2)
+            record(*calls, ("merge", [("kernels", f"[call 3, call {last}]")])) for last in (4, 2)
         )
         said = "merge: kernels [split_iname, it] -> [split_iname, make_kernel]"
         assert differences(before, after) == [f"call 5 (driver.py:50), {said}"]
 
     def test_place(self):
         """Another place is no difference; a call without one is named without it."""
-        assert (
-            differences(BEFORE, json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1")))
-            == []
-        )
+        moved = json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))
+        assert differences(BEFORE, moved) == []
         before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}]} for x in "12")
         assert differences(before, after) == ["call 1, f: x 1 -> 2"]
 
@@ -336,23 +288,18 @@ def chains(draw):
     """Return the calls of a random chain: a kernel, and steps of which each takes the result of the one before."""
     count = iter(range(1000))
     steps = draw(st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.integers(1, 3)), max_size=10))
-    chain = [("make_kernel", {"instructions": repr(f"v{next(count)}")})]
     return [
-        *chain,
-        *(
-            (function, {name: repr(f"v{next(count)}") for name in "xyz"[:size]})
-            for function, size in steps
-        ),
+        (function, {name: repr(f"v{next(count)}") for name in "xyz"[:size]})
+        for function, size in [("make_kernel", 1), *steps]
     ]
 
 
 def written(chain):
     """Return the record of a chain."""
-    references = [[], *([("kernel", f"call {number}")] for number in range(1, len(chain)))]
     return record(
         *(
-            (name, [*first, *given.items()])
-            for (name, given), first in zip(chain, references, strict=True)
+            (name, [*([("kernel", f"call {number}")] if number else []), *given.items()])
+            for number, (name, given) in enumerate(chain)
         )
     )
 
@@ -409,9 +356,6 @@ class TestDistance:
 
     def test_files(self):
         """Records of other files are those of another program; a record without calls is nowhere."""
-        before, other = (
-            of(record(made("a"), split(1, 16))),
-            of(record(made("a"), split(1, 16), file="other.py")),
-        )
-        assert is_elsewhere(before, other)
-        assert not is_elsewhere(before, of(record()))
+        other = of(record(made("a"), split(1, 16), file="other.py"))
+        assert is_elsewhere(of(BEFORE), other)
+        assert not is_elsewhere(of(BEFORE), of(record()))

@@ -17,17 +17,12 @@ ASK = (
 )
 
 
-def ask(child, *options, driver="", **variables):
-    """Run a program under `kcl run` that asks a child of its own; returns what the child saw."""
-    code = driver or (
-        f"import subprocess, sys\nprint(subprocess.run([sys.executable, *{options!r}, '-c', {ASK!r}],"
-        " capture_output=True, text=True, check=True).stdout)"
-    )
-    return [
-        json.loads(line)
-        for line in told(child, code, **variables).split("\n")
-        if line.startswith("[")
-    ]
+RUN = """
+import os, subprocess, sys
+{0}
+done = subprocess.run([sys.executable, *{1!r}, "-c", {2!r}], capture_output=True, text=True, check=True)
+print(done.stdout, done.stderr)
+"""
 
 
 def told(child, code, **variables):
@@ -37,27 +32,27 @@ def told(child, code, **variables):
     return done.stdout
 
 
+def ask(child, *options, first=""):
+    """Run a program under `kcl run` that asks a child of its own; return what the child saw."""
+    return json.loads(told(child, RUN.format(first, options, ASK)))
+
+
 class TestSubprocess:
     def test_inherits(self, child):
         """A child under the same interpreter has the integrations, and sees a path without our folder."""
-        ((is_installed, path, has_customize),) = ask(child)
+        is_installed, *others = ask(child)
         assert is_installed
-        plain = json.loads(child.python("-c", ASK).stdout)
-        assert [path, has_customize] == plain[1:]  # Debian's Python has a sitecustomize of its own
+        # Debian's Python has a sitecustomize of its own.
+        assert others == json.loads(child.python("-c", ASK).stdout)[1:]
 
     @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
     def test_not_asked(self, child, option):
         """A child that does not read PYTHONPATH, or no site, is as it would have been."""
-        ((is_installed, _path, _has),) = ask(child, option)
-        assert not is_installed
+        assert not ask(child, option)[0]
 
     def test_another_interpreter(self, child):
         """A child under another interpreter does nothing."""
-        ((is_installed, path, _has),) = ask(
-            child,
-            driver=f"import os, subprocess, sys; os.environ['KCL_RUN'] = 'another'\nprint(subprocess.run("
-            f"[sys.executable, '-c', {ASK!r}], capture_output=True, text=True, check=True).stdout)",
-        )
+        is_installed, path, _has = ask(child, first="os.environ['KCL_RUN'] = 'another'")
         assert not is_installed
         assert runner.CHILDREN not in path
 
@@ -65,33 +60,25 @@ class TestSubprocess:
         """A child that cannot import kcl runs as it would have."""
         (child.directory / "none").mkdir()
         (child.directory / "none" / "kcl.py").write_text("raise RuntimeError('no kcl here')\n")
-        code = (
-            "import os, subprocess, sys; own, *others = os.environ['PYTHONPATH'].split(os.pathsep)\n"
+        first = (
+            "own, *others = os.environ['PYTHONPATH'].split(os.pathsep)\n"
             "os.environ['PYTHONPATH'] = os.pathsep.join([own, os.path.abspath('none'), *others])\n"
-            f"print(subprocess.run([sys.executable, '-c', {ASK!r}], capture_output=True, text=True, check=True).stdout)"
         )
-        ((is_installed, _path, _has),) = ask(child, driver=code)
-        assert not is_installed
+        assert not ask(child, first=first)[0]
 
-    def test_own_sitecustomize(self, child):
-        """A `sitecustomize` that ours hides runs, and is the one that the child knows."""
-        (child.directory / "sitecustomize.py").write_text("import sys\nsys.customized = __file__\n")
-        code = (
-            "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', "
-            "'import sys, json, sitecustomize; print(json.dumps([sys.customized, sitecustomize.__file__]))'],"
-            " capture_output=True, text=True, check=True).stdout)"
-        )
-        ((ran, known),) = ask(child, driver=code)
-        assert ran == known == str(child.directory / "sitecustomize.py")
-
-    def test_wrong_sitecustomize(self, child):
-        """What is wrong with it Python says, and goes on."""
-        (child.directory / "sitecustomize.py").write_text("1/0\n")
-        code = (
-            "import subprocess, sys\ndone = subprocess.run([sys.executable, '-c', 'print([1])'],"
-            " capture_output=True, text=True)\nprint(done.stdout)\nassert 'ZeroDivisionError' in done.stderr"
-        )
-        assert ask(child, driver=code) == [[1]]
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("import sys\nsys.customized = __file__\n", "{0} {0}"),
+            ("import sys\nsys.customized = ''\n1/0\n", "ZeroDivisionError"),
+        ],
+    )
+    def test_own_sitecustomize(self, child, text, said):
+        """A `sitecustomize` that ours hides runs, and is the one that the child knows; Python says its fault."""
+        path = child.directory / "sitecustomize.py"
+        path.write_text(text)
+        show = "import sys; print(sys.customized, getattr(sys.modules.get('sitecustomize'), '__file__', ''))"
+        assert said.format(path) in told(child, RUN.format("", (), show))
 
 
 class TestMultiprocessing:
@@ -125,13 +112,11 @@ class TestMpi:
         command = [MPIEXEC, "-n", "2", sys.executable]
         code = f"import subprocess\nprint(subprocess.run({[*command, '-c', show]!r}, stdout=-1, text=True).stdout)"
         assert told(child, code, **as_root).count("[1]") == 2
-        done = subprocess.run(
+        command, environment = (
             [*command, "-m", "kcl", "run", "-c", show],
-            env=child.environment(**as_root),
-            text=True,
-            capture_output=True,
-            timeout=120,
+            child.environment(**as_root),
         )
+        done = subprocess.run(command, env=environment, text=True, capture_output=True)
         assert done.stdout.count("[1]") == 2, done.stderr
 
 

@@ -45,13 +45,16 @@ for kernel in (tripled(), summed()):
 counted = kcl.stats()
 print(json.dumps([sums, counted["generator"]["hits"], counted["binary"]["hits"]]))
 """
-COLLECTED = [
-    word for name in ("pyopencl", "pocl_binary_distribution") for word in ("--collect-all", name)
-]
 # What the program does not use, and PyInstaller would look through.
-EXCLUDED = [
-    f"--exclude-module={name}"
-    for name in ("matplotlib", "PIL", "IPython", "mpi4py", "redis", "obstore")
+EXCLUDED = ("matplotlib", "PIL", "IPython", "mpi4py", "redis", "obstore")
+OPTIONS = [
+    *(
+        "-y",
+        "--log-level=ERROR",
+        "--collect-all=pyopencl",
+        "--collect-all=pocl_binary_distribution",
+    ),
+    *(f"--exclude-module={name}" for name in EXCLUDED),
 ]
 
 
@@ -70,24 +73,16 @@ def test_application(child, platform_name):
     pytest.importorskip("PyInstaller")
     text = PROGRAM.replace("PLATFORM", repr(PLATFORMS[platform_name]))
     (child.directory / "app.py").write_text(text)
-    options = ["-y", "--log-level", "ERROR", *COLLECTED, *EXCLUDED]
-    done = subprocess.run(  # minutes, on a busy machine
-        [sys.executable, "-m", "PyInstaller", *options, "app.py"],
-        cwd=child.directory,
-        env=child.environment(PYINSTALLER_CONFIG_DIR=str(child.directory / "config")),
-        capture_output=True,
-        text=True,
-    )
+    streams, folder = {"capture_output": True, "text": True}, child.directory
+    environment = child.environment(PYINSTALLER_CONFIG_DIR=str(folder / "config"))
+    command = [sys.executable, "-m", "PyInstaller", *OPTIONS, "app.py"]
+    # This takes minutes on a busy machine.
+    done = subprocess.run(command, cwd=folder, env=environment, **streams)
     assert done.returncode == 0, done.stderr
     found = []
     for _run in range(2):
-        ran = subprocess.run(
-            [child.directory / "dist" / "app" / "app"],
-            env=child.environment(),
-            cwd="/",
-            capture_output=True,
-            text=True,
-        )
+        application = folder / "dist" / "app" / "app"
+        ran = subprocess.run([application], env=child.environment(), cwd="/", **streams)
         assert ran.returncode == 0, ran.stderr
         found.append(json.loads(ran.stdout))
         assert client.idle(str(child.cache / "kcl"), 120.0)

@@ -35,6 +35,20 @@ class Context(ArrayContext):
         return made
 
 
+class RanksContext(Context):
+    """A context of one rank of many."""
+
+    def __init__(self, queue, communicator):
+        super().__init__(queue, 2.0)
+        self.communicator = communicator
+
+    def by_rank(self, t_unit):
+        return scaled(t_unit, self.communicator.rank + self.communicator.Get_size() + 1)
+
+    def agreed(self, t_unit):
+        return scaled(t_unit, self.communicator.allreduce(2.0))
+
+
 class Scaling:
     """An owner of a transformation that is no context."""
 

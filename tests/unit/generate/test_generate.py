@@ -1,4 +1,4 @@
-"""kcl.generate.running: the state of a thread while recipes and libraries run."""
+"""kcl.generate: the state of a thread while recipes and libraries run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kcl.generate import running
+from kcl.generate import carrying, shown, thread
 
 
 def test_carrying():
@@ -14,9 +14,9 @@ def test_carrying():
     seen = []
 
     def look():
-        seen.append(running.thread.carrying)
+        seen.append(thread.carrying)
 
-    with pytest.raises(LookupError), running.carrying():  # noqa: PT012
+    with pytest.raises(LookupError), carrying():  # noqa: PT012
         look()
         other = threading.Thread(target=look)
         other.start()
@@ -32,7 +32,7 @@ def test_shown():
     class Asking:
         def __repr__(self):
             """Tell what the thread knows."""
-            return str(running.thread.showing)
+            return str(thread.showing)
 
-    assert running.shown(Asking()) == "True"
+    assert shown(Asking()) == "True"
     assert repr(Asking()) == "False"

@@ -1,12 +1,66 @@
-"""kcl.cache.program_name: the name of the program, and what tells it from others."""
+"""kcl.cache.run_memo: what a run leaves for the next one like it."""
 
 import os
-import sys
 import types
 
 import pytest
 
-from kcl.cache.program_name import driver_name, program_path
+from kcl import option
+from kcl.cache import run_memo
+from kcl.cache.key import Key
+from kcl.cache.run_memo import RunMemo, driver_name, program_path
+
+KEY = Key([("driver", "a.py")])
+
+
+def paths():
+    """List the files that runs have left."""
+    folder = os.path.join(option.folder("kcl"), "notes")
+    return sorted(
+        os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names
+    )
+
+
+def test_next_run():
+    """What was left is read by a run with the same key, and by no other; a question leaves no trace."""
+    assert RunMemo("notes", KEY).read() == {}
+    assert paths() == []
+    RunMemo("notes", KEY).write({"order": ["a", "b"]})
+    assert RunMemo("notes", KEY).read() == {"order": ["a", "b"]}
+    assert RunMemo("notes", Key([("driver", "b.py")])).read() == {}
+
+
+def test_origin():
+    """A memo that came from a remote still says so after a run has written it anew."""
+    RunMemo("notes", KEY).write({"signers": ["0123"], "a": 1})
+    RunMemo("notes", KEY).write({"a": 2})
+    assert RunMemo("notes", KEY).read() == {"signers": ["0123"], "a": 2}
+
+
+def test_damaged():
+    """What cannot be read counts as nothing, and is written anew."""
+    memo = RunMemo("notes", KEY)
+    memo.write({"a": 1})
+    (path,) = paths()
+    with open(path, "r+b") as stream:
+        stream.truncate(20)
+    assert memo.read() == {}
+    memo.write({"a": 2})
+    assert memo.read() == {"a": 2}
+
+
+def test_few_are_kept(monkeypatch):
+    """Those that were used last are kept."""
+    monkeypatch.setattr(run_memo, "KEPT", 3)
+    for number in range(6):
+        RunMemo("notes", Key([("driver", str(number))])).write({"number": number})
+        for path in paths():
+            os.utime(path, ns=(0, os.stat(path).st_mtime_ns - 10**9))
+    left = [
+        RunMemo("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)
+    ]
+    assert left == [None, None, None, 3, 4, 5]
+
 
 BY_PYTHON = object()  # a module that `python -m` has found
 CONNECTION = ["/lib/ipykernel_launcher.py", "-f", "/run/kernel-1.json"]
@@ -39,7 +93,7 @@ def test_program(monkeypatch, arguments, main, path, name):
     monkeypatch.setattr("sys.argv", arguments)
     module = types.ModuleType("__main__")
     vars(module).update(main)
-    monkeypatch.setitem(sys.modules, "__main__", module)
+    monkeypatch.setitem(run_memo.sys.modules, "__main__", module)
     assert program_path() == path
     assert driver_name() == name
 
@@ -53,7 +107,7 @@ def test_notebook_of_jupyter(monkeypatch):
 
 def test_texts(child):
     """Two texts of `python -c` are two programs, both named "-c"."""
-    said = "from kcl.cache.program_name import driver_name, program_path\nprint(driver_name(), program_path())"
+    said = "from kcl.cache.run_memo import driver_name, program_path\nprint(driver_name(), program_path())"
     one, again, other = (
         child.python("-c", text).stdout.split(" ", 1) for text in (said, said, f"{said}\n")
     )
@@ -64,9 +118,9 @@ def test_texts(child):
 def test_worker(monkeypatch):
     """A worker of pytest-xdist has the name of pytest; a text that a test runs has not."""
     monkeypatch.setattr("sys.argv", ["-c"])
-    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    monkeypatch.setitem(run_memo.sys.modules, "__main__", types.ModuleType("__main__"))
     monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", "5f")
-    monkeypatch.delitem(sys.modules, "execnet", raising=False)
+    monkeypatch.delitem(run_memo.sys.modules, "execnet", raising=False)
     assert driver_name() == "-c"
-    monkeypatch.setitem(sys.modules, "execnet", types)
+    monkeypatch.setitem(run_memo.sys.modules, "execnet", types)
     assert (program_path(), driver_name()) == ("pytest 5f", "pytest")

@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
-from kcl.base import ports, settings, spans
-from kcl.cache import layers
+from kcl.base import spans
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import find
-from kcl.errors import CacheMiss, RecipeError, UnknownInput
-from kcl.generate import running
+from kcl.errors import CacheMiss, RecipeError
+from kcl.generate import shown
 from kcl.generate.stage import CallValues
-from kcl.launch import ARRAYS, unpack
-from kcl.line import UNKNOWN, Line, bindings_of, handle_of, of_call
+from kcl.launch import unpack
+from kcl.line import UNKNOWN, Line, handle_of, of_call
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
     from kcl.choices.tuning.chooser import Chooser
     from kcl.choices.tuning.tuner import Tuning
-    from kcl.code import LaunchableCode
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.protocol import Result
-    from kcl.launch import Launcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -153,8 +149,17 @@ class Kernel:
         """
         if not isinstance(queue, cl.CommandQueue):
             raise TypeError(self._wrong_queue(queue))
+        from kcl.handle import questions
+
         return self._chooser.bind(
-            queue, arguments, lambda line: self._bound(line, queue, arguments)
+            queue,
+            arguments,
+            lambda line: questions.bound(
+                line,
+                queue,
+                arguments,
+                lambda error, values: self._refused(line, error, values, queue),
+            ),
         )
 
     def tune(
@@ -204,7 +209,9 @@ class Kernel:
         >>> kernel
         <kcl.Kernel doubled(factor=2): 1 variant(s) generated>
         """
-        self._prepared(context_or_queue, arguments).note_launch()
+        from kcl.handle import questions
+
+        questions.prepared(self._chooser, context_or_queue, arguments).note_launch()
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`.
@@ -212,7 +219,9 @@ class Kernel:
         >>> doubled(factor=3).source(context)
         'kernel void doubled(global float *x) { x[get_global_id(0)] *= 3; }'
         """
-        return self._ready(context_or_queue, arguments)[1].code.text.source
+        from kcl.handle import questions
+
+        return questions.ready(self._chooser, context_or_queue, arguments)[1].code.text.source
 
     def key(
         self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
@@ -223,15 +232,9 @@ class Kernel:
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
         ['source']
         """
-        line, ready = self._ready(context_or_queue, arguments)
-        try:
-            slots = bindings_of(context_or_queue).build.slots(ready.code.text)
-        except UnknownInput:
-            slots = []
-        return {
-            settings.GENERATOR: line.generate.key(),
-            settings.BINARY: slots[0].key if slots else None,
-        }
+        from kcl.handle import questions
+
+        return questions.keys(self._chooser, context_or_queue, arguments)
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -248,18 +251,9 @@ class Kernel:
             first time seen
           binary: not looked up: ...
         """
-        from kcl.launch.refusals import refuse_asked
+        from kcl.handle import questions
 
-        refuse_asked(self.name, arguments)
-        line, why = self._chooser.asked(context_or_queue, arguments)
-        lines = ports.at("present").lines(
-            self.name,
-            line.generate,
-            CallValues(arguments),
-            lambda: bindings_of(context_or_queue).build,
-        )
-        # The recipe has run now, and asked what it asks.
-        return "\n".join([*lines, *why()])
+        return questions.explained(self._chooser, context_or_queue, arguments)
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -339,40 +333,6 @@ class Kernel:
                 # After a refused call too: the next call takes the short way and skips this line.
                 launcher.note_launch(arguments)
 
-    def _bound(
-        self, line: Line, queue: cl.CommandQueue, example: dict[str, Any]
-    ) -> Callable[..., cl.Event]:
-        """Bind a line for arguments like these."""
-        from pyopencl.array import Array
-
-        from kcl.launch import replay
-
-        with line.lead() as lead:
-            ready = line.code(queue, CallValues(example), lead)
-            arguments = line.taken(example, is_new=True)
-            arrays = [
-                argument.name
-                for argument in ready.code.invoker.arguments
-                if argument.kind in ARRAYS
-            ]
-            names = ", ".join(name for name in arrays if not isinstance(arguments.get(name), Array))
-            if names:
-                words = "bind takes every array, on the device, and these are not"
-                raise TypeError(f"kernel {self.name!r}: {words}: {names}")
-            launcher = line.bound(queue, ready, lead)
-            launcher.note_launch(arguments)
-            launch = replay.bind(
-                launcher,
-                queue,
-                arguments,
-                lambda error, values: self._refused(line, error, values, queue),
-            )
-            return (
-                launch
-                if len(arguments) == len(example)
-                else lambda **values: launch(**line.taken(values))
-            )
-
     def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
         """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
 
@@ -385,34 +345,6 @@ class Kernel:
         if isinstance(queue, (cl.CommandQueue, cl.Context)):
             return queue
         raise TypeError(self._wrong_queue(queue, only))
-
-    def _ready(
-        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any]
-    ) -> tuple[Line, LaunchableCode]:
-        """Return the line, and its code, for what the caller names; raises TypeError for dtypes of another kernel."""
-        line, _why = self._chooser.asked(holder, values)
-        with line.lead() as lead:
-            if not values:
-                return line, line.code(holder, CallValues(values), lead)
-            from kcl.launch import refusals
-
-            refusals.refuse_asked(self.name, values)
-            ready = line.code(holder, CallValues(values), lead)
-            values = line.taken(values, is_new=True)
-            if not line.packed:
-                invoker = ready.code.invoker
-                refusals.refuse_unlike(
-                    self.name, values, invoker.arguments, invoker.front_end == "opencl"
-                )
-            return line, ready
-
-    def _prepared(
-        self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
-    ) -> Launcher:
-        """Return the launcher for the dtypes and sizes that the caller names."""
-        line, ready = self._ready(holder, arguments)
-        with line.lead() as lead:
-            return line.bound(holder, ready, lead)
 
     def _refused(
         self, line: Line, error: Exception, arguments: Mapping[str, Any], queue: Any
@@ -467,26 +399,25 @@ def chooser_of(kernel: Kernel) -> Chooser:
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    return Lead(kernel.name, kernel._chooser.parameters, running.shown).described()
+    return Lead(kernel.name, kernel._chooser.parameters, shown).described()
 
 
 def prepare_only(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
-    kernel._prepared(holder, arguments).program.note_prepared()
+    from kcl.handle import questions
+
+    questions.prepared(kernel._chooser, holder, arguments).program.note_prepared()
 
 
 def is_stored_for(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> bool:
     """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
-    line, _why = kernel._chooser.asked(holder, arguments)
-    look = find(line.generate, CallValues(arguments))
-    if look.outcome != "hit":
-        return False
-    slots = bindings_of(holder).build.slots(look.value.code.text)
-    return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
+    from kcl.handle import questions
+
+    return questions.are_stored(kernel._chooser, holder, arguments)
 
 
 def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:

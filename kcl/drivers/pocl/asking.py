@@ -1,0 +1,241 @@
+"""Asking: what a process wants of PoCL's helper. It writes jobs, waits for an entry, and hands over code that entries lack.
+
+A run of which every program hits wants nothing of the helper, and does not import this module.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kcl import foreign
+from kcl.base import process, settings
+from kcl.cache import layers
+from kcl.cache.entry import Entry, recorded_seconds
+from kcl.cache.locks import state_of
+from kcl.drivers.pocl import poclbin, traces
+from kcl.errors import UnknownInput
+from kcl.programs import headers
+from kcl.programs.program_key import may_read
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from kcl.cache.key import Key
+    from kcl.drivers.pocl import client
+    from kcl.programs.driver import Progress, Promise
+    from kcl.programs.program_key import ProgramSlot
+
+# How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.
+_PATIENCE = 2.0
+_STRICT_PATIENCE = 60.0
+
+
+class HelperUse:
+    """The jobs of this process for a helper, and its waiting for one.
+
+    `asked` has the key and the options of each program whose job was written, by address: later launches may need
+    further code. It has the device of a program that was made of an entry: an entry that was made elsewhere may name an
+    equal device. `unseen` are the addresses of programs whose launches kcl does not see: their code is there as the
+    process ends. `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the
+    seconds that it takes to build the programs awaited so far, less those waited. `in_vain` is True after a wait that
+    brought no entry.
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[str, tuple[Key, str, cl.Device | None]] = {}
+        self.unseen: set[str] = set()
+        self.stall: client.Stall | None = None
+        self.worth = 0.0
+        self.in_vain = False
+
+    def at_exit(self) -> None:
+        """Have a helper do what is left."""
+        with layers.binary().reporting("complete entries"):
+            if layers.binary().chosen.promote != "off":
+                complete([])
+
+    before_change = at_exit
+
+
+helper_use = process.own(HelperUse)
+
+
+def facts(options: str) -> dict[str, Any]:
+    """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
+    return {
+        "binaries": layers.binary().place,
+        "build_options": options,
+        "environment": foreign.read_variables(),
+        "pocl_cache": foreign.active_directory("pocl"),
+    }
+
+
+def early(slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]) -> Entry | None:
+    """Return an entry with the binary that `ask` gets, None where the helper can ask for it as well.
+
+    A header that was written since kcl was imported may be another one before the helper reads it. No path of this
+    process is in the entry, as if the helper had made it.
+    """
+    source = entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+    try:
+        if not may_read(source) or (
+            headers.newest(source, slot.options.directories) <= process.STARTED / 1e9
+        ):
+            return None
+    except (OSError, UnknownInput):
+        # A header is gone.
+        return None
+    whole = ask()
+    assert whole is not None
+    names, folder = facts(""), os.path.abspath(foreign.directory_in_use("pocl"))
+    about = {name: value for name, value in whole.metadata.items() if name not in names}
+    blob = traces.overwritten(whole.parts["binary"], [folder])
+    log = traces.without_directories(whole.parts["build.log"])
+    return Entry(whole.key, about, {**whole.parts, "build.log": log, "binary": blob})
+
+
+def launched(promises: tuple[Promise, ...]) -> None:
+    """Write jobs, and start a helper if it is time."""
+    _request(promises)
+    if layers.binary().chosen.promote == "background":
+        _start()
+
+
+def unseen(promises: tuple[Promise, ...]) -> None:
+    """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
+    _request(promises)
+    helper_use().unseen.update([address for address, _job in promises])
+
+
+def wait(slot: ProgramSlot) -> bool:
+    """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
+
+    A build is fast if PoCL's own cache has the program. Else the wait ends after two seconds in which the helper has done
+    nothing, or as many as the builds and first launches of all programs that were awaited take.
+    """
+    state, layer, digest = helper_use(), layers.binary(), slot.key.digest
+    if slot.address in state.unseen:
+        if layer.chosen.promote == "background":
+            # The program is built again: it was launched meanwhile.
+            _start()
+        return False
+    from kcl.drivers.pocl import client, jobs
+
+    folder = settings.folder("kcl")
+    queue = jobs.JobQueue(folder)
+    job = queue.find(digest)
+    if job is None:
+        # The job has gone: a helper may have done it already.
+        return queue.has_helper()
+    starts = layer.chosen.promote != "off"
+    if "hit" in layer.chosen.strict:
+        client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
+    else:
+        entry = queue.read(job)
+        if entry is None or _is_built(entry, state.in_vain):
+            return False
+        # PoCL specialises the code at the first launch, which takes about as long as the build.
+        state.worth += 2 * recorded_seconds(entry)
+        state.stall, waited = client.wait(
+            folder, digest, _PATIENCE, state.worth, starts, state.stall
+        )
+        state.worth -= waited
+    is_done = queue.find(digest) is None
+    state.in_vain = not is_done
+    return is_done
+
+
+def flush(
+    partial: Callable[[], list[ProgramSlot]], seconds: float, progress: Progress | None
+) -> bool:
+    """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
+    folder, done = settings.folder("kcl"), False
+    with layers.binary().reporting("wait for the helper"):
+        from kcl.cache.progress import ProgressLine
+        from kcl.drivers.pocl import client
+
+        with ProgressLine() as line:
+            told = progress or (
+                lambda done, total: line.say(f"completing entries: {done} of {total}")
+            )
+            # A job in work may lack the size of a later launch.
+            if helper_use().asked:
+                client.idle(folder, seconds, told, starts=True)
+            _hand_over(partial())
+            done = client.idle(folder, seconds, told, starts=True)
+        client.dismiss(folder)
+    return done
+
+
+def complete(partial: list[ProgramSlot]) -> None:
+    """Have a helper add code that entries lack: `partial` ones, and those of programs that were asked for."""
+    try:
+        _hand_over(partial)
+    finally:
+        if helper_use().asked:
+            _start()
+
+
+def _is_built(job: Entry, in_vain: bool) -> bool:
+    """Return True if PoCL's cache here has the program of a job, and the code of its launches.
+
+    The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
+    After a wait in vain the program is enough: a slow helper would be awaited for each one.
+    """
+    about = job.metadata
+    cache, writer = about.get("pocl_cache"), str(about.get("process", ""))
+    is_here = (
+        cache is not None and cache == foreign.active_directory("pocl") and os.path.isdir(cache)
+    )
+    return is_here and (in_vain or writer == str(os.getpid()) or not state_of(writer))
+
+
+def _start() -> None:
+    """Make sure that a helper works on the jobs, if there are any."""
+    from kcl.drivers.pocl import client
+
+    client.start(settings.folder("kcl"))
+
+
+def _request(promises: Iterable[Promise]) -> None:
+    """Write jobs, and remember their programs."""
+    for address, entry in promises:
+        options = entry.metadata["build_options"]
+        helper_use().asked.setdefault(address, (entry.key, options, None))
+        try:
+            from kcl.drivers.pocl import client
+
+            client.request(settings.folder("kcl"), address, entry)
+        except Exception as error:
+            layers.binary().fault("ask a helper for the binary", error)
+
+
+def _hand_over(partial: list[ProgramSlot]) -> None:
+    """Write jobs for the code that PoCL compiled and no entry has."""
+    state, cache = helper_use(), foreign.active_directory("pocl")
+    state.unseen.clear()
+    if cache is None:
+        return
+    for slot in partial:
+        state.asked[slot.address] = slot.key, slot.options.text, slot.device
+    promises, kernels = list[tuple[str, Entry]](), set[str]()
+    for address, (key, options, device) in [*state.asked.items()]:
+        # A helper may have completed the entry since.
+        entry = layers.binary().look_up(address, key).entry
+        if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
+            continue
+        about = {**entry.metadata, **facts(options), "created": int(time.time())}
+        if device is not None:
+            about["device"] = {"name": device.name, "driver": device.driver_version}
+            kernels.update(lacking)
+        parts = {name: part for name, part in entry.parts.items() if name != "binary"}
+        promises.append((address, Entry(entry.key, about, parts)))
+    if kernels:
+        layers.binary().note(
+            f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack; a helper adds it: "
+            "`python -m kcl wait` waits for that"
+        )
+    _request(promises)

@@ -1,0 +1,66 @@
+"""kcl.base: ports, which are modules above, by names of two tables; kcl's own functions in the places of others."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import types
+
+import pytest
+
+import kcl
+from kcl.base import below_kcl, is_of_kcl, port, uncounted
+
+
+@pytest.mark.parametrize(("name", "module"), {**kcl.PORTS, **kcl.TOOLS}.items())
+def test_at(name, module):
+    """Each name of the tables stands for a module."""
+    assert port(name) is importlib.import_module(module)
+
+
+def test_a_tool_that_is_not_installed(monkeypatch):
+    """It does nothing; another missing module is an error."""
+    monkeypatch.setitem(kcl.TOOLS, "report", "kcl.nowhere")
+    assert port("report").keep_journal() is None
+    monkeypatch.setitem(kcl.PORTS, "kernels", "kcl.nowhere")
+    with pytest.raises(ModuleNotFoundError):
+        port("kernels")
+
+
+def test_unknown():
+    """There are no other names."""
+    with pytest.raises(KeyError):
+        port("nowhere")
+
+
+def plain():
+    """Return nothing."""
+
+
+def of_kcl(function):
+    """Return a function of a module of kcl's, around another."""
+    made = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
+    return functools.update_wrapper(made, function)
+
+
+def test_is_of_kcl():
+    """The module's globals tell; an attribute that a decorator copies does not."""
+    assert is_of_kcl(of_kcl(plain))
+    assert not is_of_kcl(plain)
+    assert not is_of_kcl(functools.wraps(of_kcl(plain))(lambda: None))
+    assert not is_of_kcl(print)
+
+
+def test_below_kcl():
+    """What stands below any number of kcl's functions is found; one that stands for nothing is itself."""
+    assert below_kcl(of_kcl(of_kcl(plain))) is plain
+    assert below_kcl(plain) is plain
+    alone = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
+    assert below_kcl(alone) is alone
+
+
+def test_uncounted():
+    """A warning below the function names the line of its caller."""
+    function = types.FunctionType(plain.__code__, {})
+    uncounted(function)
+    assert function.__code__.co_filename == "<frozen importlib._bootstrap>"
