@@ -95,19 +95,16 @@ def tune(
     chooser: ByTable,
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
-    level: int = 1,
-    seconds: float = 60.0,
-    search: Any = None,
-    tolerance: Tolerance = None,
-    again: bool = False,
-    anyway: bool = False,
-    limit: float = LIMIT_SECONDS,
+    level: int,
+    seconds: float,
+    search: Any,
+    tolerance: Tolerance,
+    again: bool,
+    anyway: bool,
 ) -> Tuning:
-    """Measure choices of a kernel with these arguments, and store the fastest. The arguments are not written.
+    """Measure choices as `Kernel.tune` does, which has the defaults of the options.
 
-    `limit` are the seconds of one candidate. Raises TypeError for arguments that are no contiguous arrays and numbers,
-    ValueError for an unknown level, RuntimeError under MPI or a batch scheduler unless `anyway`. What is known
-    when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
+    What is known when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
     """
     if settings.batch() and not anyway:
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
@@ -138,7 +135,7 @@ def tune(
                 row=row, why="tuned before; again=True (kcl tune --again) measures again"
             )
         tuner.known = {} if again else tuner.read_outcomes()
-        return tuner.run(files.question(device, tolerance, limit), began, seconds, result)
+        return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
 
 
 class _Tuner:
