@@ -217,13 +217,13 @@ class _Tuner:
                 is_done = is_done or len(self.tried) >= self.count
                 is_done = is_done and len(self.tried) == len(self._made)
                 others = [trial for _choice, trial in self.tried if trial is not self.default]
-                if not others and (not is_done or self.count < 2):
-                    return result._replace(
-                        why=f"there was time to try none of {self.count} choices: give it more seconds"
-                        if self.count > 1
-                        else "there is no choice beside the default",
-                        was_time=self.count < 2,
+                if not others and self.count < 2:
+                    return result._replace(why="there is no choice beside the default")
+                if not others and not is_done:
+                    words = (
+                        f"there was time to try none of {self.count} choices: give it more seconds"
                     )
+                    return result._replace(why=words, was_time=False)
                 finalists = self._check_again(bench, self._finalists(), began + seconds)
                 # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
@@ -282,6 +282,8 @@ class _Tuner:
 
         def untried() -> Iterator[Trial]:
             for choice in choices:
+                # The generation of all choices may take as long as the checks.
+                bench.report()
                 if time.monotonic() >= checked:
                     return
                 new.append((choice, trial := self._trial(choice)))
