@@ -90,18 +90,18 @@ def artifacts(path: str | os.PathLike[str]) -> Iterator[CacheInfo]:
     """
     # The block may change the working directory.
     file, info = os.path.abspath(path), CacheInfo()
-    with _leaves_alone(file), suppress(FileNotFoundError):
+    with _warn_on_fault(file), suppress(FileNotFoundError):
         info = load_artifacts(content(file, trusted=True))
     try:
         yield info
     finally:
-        with _leaves_alone(file):
+        with _warn_on_fault(file):
             _extend(file)
 
 
 @contextmanager
-def _leaves_alone(file: str) -> Iterator[None]:
-    """Leave a file out after a fault in the block, with one warning."""
+def _warn_on_fault(file: str) -> Iterator[None]:
+    """Turn an error of the block into one warning; the file stays as it is."""
     try:
         yield
     except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from kcl import drivers
@@ -11,9 +10,9 @@ from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, read, write
 from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, notes, places, run_memo
-from kcl.cache.entry import Entry, entry_at, header_end, signers
+from kcl.cache.entry import Entry, entry_at, signers
 from kcl.cache.layer import Layer
-from kcl.cache.stores import Head, Store, digest_of
+from kcl.cache.stores import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
@@ -23,7 +22,6 @@ _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
 # Memos travel beside the entries of layers.
 _MEMOS = (places.SHAPES,)
 _KINDS = (*settings.LAYERS, *_MEMOS)
-_HEAD = 8 << 10  # bytes, more than a usual header
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -130,38 +128,6 @@ def store(
             notes.write(note, entry.key.digest)
 
 
-def find_signed() -> dict[Place, list[str]]:
-    """Return the ids of the keys under which entries of the cache came, by their places; raises a store's errors."""
-    came: dict[Place, list[str]] = {}
-    for kind in _KINDS:
-        target = _target(kind)
-        stores: list[Any] = target.stores if isinstance(target, Layer) else [target]
-        for store in stores:
-            # A site directory is the cache of somebody else.
-            for address, head in store.heads(_HEAD) if store.writable else ():
-                # Only an entry whose header may name a key is read whole.
-                if _may_be_signed(head) and (ids := signers(read_entry(store, address))):
-                    came[kind, address] = ids
-    return came
-
-
-def _may_be_signed(head: Head | Exception) -> bool:
-    """Return True if the header of an entry names a key, or is longer than what was read of it."""
-    with suppress(DamagedEntry):
-        return not isinstance(head, Exception) and (
-            b'"signers"' in head[1] or header_end(head[1]) > _HEAD
-        )
-    return False
-
-
-def remove(signer: str) -> int:
-    """Remove the entries that came under a key, and return their number; raises a store's errors."""
-    gone = [place for place, ids in find_signed().items() if signer in ids]
-    for kind, address in gone:
-        _target(kind).delete(address)
-    return sum(read_entry(_target(kind), address) is None for kind, address in gone)
-
-
 def _target(kind: str) -> Layer | Store:
     return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
 
@@ -171,7 +137,7 @@ def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | Non
 
     An earlier entry that was made here stays without a key.
     """
-    ids = signers(before)
+    ids = signers(before.metadata) if before else []
     changed = new or (before if ids and signer not in ids else None)
     return changed and changed.described(signers=sorted({*ids, signer}))
 

@@ -134,15 +134,15 @@ def recorded_seconds(entry: Entry) -> float:
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
-def signers(entry: Entry | None) -> list[str]:
-    """Return the ids of the keys under which an entry, or a part of it, came from a remote."""
-    ids = entry.metadata.get("signers") if entry is not None else None
+def signers(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the keys under which the entry with this metadata, or a part of it, came from a remote."""
+    ids = metadata.get("signers")
     return list(map(str, ids)) if isinstance(ids, list) else []
 
 
 def origin(before: Entry | None) -> dict[str, list[str]]:
     """Return the metadata that an entry hands on to one that is made of it: none if it was made here."""
-    return {"signers": ids} if (ids := signers(before)) else {}
+    return {"signers": ids} if before and (ids := signers(before.metadata)) else {}
 
 
 def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str, Any]] | None:

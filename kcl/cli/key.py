@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from itertools import chain
 
 import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.bundle import contents
 from kcl.cli import output
+from kcl.inspect import purge as purging
 from kcl.remote import seal
 
 
@@ -52,7 +51,7 @@ def trust_key(line: str) -> None:
 @key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
-    brought = Counter(chain.from_iterable(contents.find_signed().values()))
+    brought = Counter(signer for _entry, signers in purging.brought() for signer in signers)
     gone = {
         public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
     }
@@ -88,7 +87,7 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    brought = sum(gone.id in signers for signers in contents.find_signed().values())
+    brought = sum(gone.id in signers for _entry, signers in purging.brought())
     words = counted(brought, "entry", "entries")
     # Without a terminal nobody can be asked.
     if brought and purge is None and not sys.stdin.isatty():
@@ -96,5 +95,5 @@ def forget(name: str, purge: bool | None) -> None:
     elif brought and (
         click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
     ):
-        contents.remove(gone.id)
+        purging.remove_brought(gone.id)
         output.say(f"{words} removed")

@@ -9,7 +9,6 @@ import click
 from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.bundle import contents
 from kcl.cli import output
 from kcl.inspect import purge as removing
 
@@ -76,14 +75,14 @@ def purge(
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
     """Remove what came under a key."""
-    number = sum(signer in signers for signers in contents.find_signed().values())
+    number = sum(signer in signers for _entry, signers in removing.brought())
     if not number:
         output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
     words = counted(number, "entry", "entries")
     if dry_run:
         click.echo(f"{words} would be removed: this is a dry run")
     elif yes or click.confirm(f"Remove {words}?", abort=True):
-        click.echo(f"{counted(contents.remove(signer), 'entry', 'entries')} removed")
+        click.echo(f"{counted(removing.remove_brought(signer), 'entry', 'entries')} removed")
 
 
 def _show(removal: removing.Removal) -> None:

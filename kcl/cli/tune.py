@@ -117,9 +117,8 @@ class Session:
         chooser.tune_untuned(None)
         began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
-            tuning = tuner.tune(
-                kernel, queue, arguments, seconds=seconds, **self._options, anyway=True
-            )
+            options = {**self._options, "search": None, "tolerance": None, "anyway": True}
+            tuning = tuner.tune(kernel, queue, arguments, seconds=seconds, **options)
             output.say(str(tuning), err=True)
             self._is_tuned = self._is_tuned and tuning.was_time
         except KeyboardInterrupt:

@@ -176,7 +176,8 @@ class Kernel:
     ) -> Tuning:
         """Measure the choices of a recipe's space with these arguments, and serve the fastest from now on.
 
-        Raises TypeError for a recipe without a space, and for arguments that are no contiguous arrays and numbers.
+        Raises TypeError for a recipe without a space, and for arguments that are no contiguous arrays and numbers;
+        ValueError for an unknown level; RuntimeError under MPI or a batch scheduler, unless `anyway`.
 
         >>> @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[1, 4]))
         ... def filled(block=1):

@@ -21,7 +21,8 @@ from kcl import drivers, foreign
 from kcl.base import process, settings
 from kcl.base.settings import option, parsers, trust
 from kcl.base.text.layout import counted
-from kcl.cache import layers, places
+from kcl.cache import layers, places, run_memo
+from kcl.cache.entry import signers
 from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
 from kcl.errors import CacheFault, meant
@@ -292,6 +293,22 @@ def _choose_entries(
         and (kernel is None or fnmatch.fnmatchcase(entry.kernel, kernel))
     ]
     return collect_items(gone, listed)
+
+
+def brought() -> list[tuple[ListedEntry, list[str]]]:
+    """Return kcl's own entries that came from a remote, each with the ids of its keys."""
+    memos = inventory.of_store(places.SHAPES, run_memo.store(places.SHAPES), [])
+    listed = [*inventory.entries(all_rows=True, own=True), *memos]
+    return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
+
+
+def remove_brought(signer: str) -> int:
+    """Remove the entries that came under a key; return the number of those that are gone."""
+    gone = [entry for entry, ids in brought() if signer in ids]
+    plan = Removal(of_entries(gone, []), [])
+    remove(plan, "kcl purge")
+    process.changed()
+    return len(gone) - len(plan.refusals)
 
 
 def remove_path(path: str) -> None:

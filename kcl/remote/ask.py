@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from kcl.base import events, process, settings
 from kcl.cache import layers
 from kcl.cache.faults import warn_once
+from kcl.cache.locks import is_locked
 from kcl.errors import CacheFault, UnusableDirectory
 from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome
@@ -116,9 +118,7 @@ def _no_answer(seconds: float) -> Outcome:
 
 def _try_lock(lock: int) -> bool:
     """Try to lock a file; return False if another process has it."""
-    try:
-        process.lock(lock)
-    except OSError as error:
-        # A file system without locks lets everybody in.
-        return not isinstance(error, BlockingIOError)
+    with suppress(OSError):
+        return is_locked(lock)
+    # A file system without locks lets everybody in.
     return True

@@ -255,7 +255,7 @@ def _mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents,
     """Return the entries that this key may sign, and words on those that came under others and are not there."""
     mine, missing = Contents(), Counter[str]()
     for place, entry in entries.items():
-        strangers = {*signers(entry)} - {key.id}
+        strangers = {*signers(entry.metadata)} - {key.id}
         if not strangers:
             mine[place] = entry
         elif place not in there:

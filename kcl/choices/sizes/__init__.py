@@ -43,24 +43,24 @@ class Sizes(NamedTuple):
         )
 
     def taken(
-        self, function: Any, known: list[str], arguments: dict[str, Any], is_new: bool
+        self, function: Any, names: list[str], arguments: dict[str, Any], is_new: bool
     ) -> dict[str, Any]:
-        """Return the arguments of a call without the sizes that are not `known`: their variant has them as constants.
+        """Return the arguments of a call without the sizes that the code has as constants: `names` are its arguments.
 
-        If the code is new, raises RecipeError for an expression with a name that is neither known nor a size.
+        If the code is new, raises RecipeError for an expression with a name that is neither an argument nor a size.
         """
-        unknown = [name for name in self.arguments if name not in (*known, *self.texts)]
+        unknown = [name for name in self.arguments if name not in (*names, *self.texts)]
         if is_new and unknown:
             from kcl.launch.refusals import place
 
             raise RecipeError(
                 f"sizes={dict(self.texts)} names {unknown[0]!r}, which is no argument of kernel "
-                f"{function.__name__!r}{place(function)}{meant(unknown[0], known)}: it takes {', '.join(known)}"
+                f"{function.__name__!r}{place(function)}{meant(unknown[0], names)}: it takes {', '.join(names)}"
             )
         return {
             name: value
             for name, value in arguments.items()
-            if name in known or name not in self.texts
+            if name in names or name not in self.texts
         }
 
 

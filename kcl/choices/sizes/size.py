@@ -115,7 +115,7 @@ def multiple_of(value: int) -> int:
 
 
 def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
-    """Return a value if it is fixed; if it `counts`, it may be remembered."""
+    """Return the value if the rule of its size fixes it; if it `counts`, `fixed="auto"` has seen it."""
     if isinstance(size._rule, Values):
         return size._rule.fixed(size._name, value, counts)
     return value if 0 < value <= size._rule else None

@@ -142,16 +142,16 @@ class Bench:
             self._pool.shutdown()
 
     def seconds(self, least: float = 0.0) -> float:
-        """Return the limit of a candidate now: a third of the time that is left, if that is less than usual."""
+        """Return the seconds that a candidate may take now: at most a third of the time that is left."""
         third = (self._end - time.monotonic()) / 3
         return self._within(max(least, min(self.limit, third)))
 
     def _within(self, seconds: float) -> float:
-        """Return as many seconds as a question may take, so that the whole call ends in its time and a little more."""
+        """Bound the seconds of a question, so that the whole call ends in its time and a little more."""
         return max(0.1, min(seconds, self._end + _OVERTIME - time.monotonic()))
 
     def check(self, trials: Iterable[Trial], end: float) -> None:
-        """Have code built, launched once and compared, until a moment, while the next code is generated."""
+        """Check trials in the children, until the moment `end`. Further code is generated meanwhile."""
         for work in [self._pool.submit(self._check, trial, end) for trial in trials]:
             work.result()
             self.report()
@@ -202,13 +202,13 @@ class Bench:
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _clean(self, racer: Child | None) -> Child | None:
-        """Return a child, but not the racer, that built right candidates only; None without one."""
+        """Return a child other than the racer that built right candidates only, None if there is none."""
         return next(
             (child for child in self._children if child.is_clean and child is not racer), None
         )
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
-        """Take a sample of each, in random order; who dies is out.
+        """Take a sample of each racer, in random order. A racer that dies is out.
 
         Small arrays lie in another place each round, as their place changes a time; large ones have pages of all kinds.
         """
@@ -332,7 +332,7 @@ class Bench:
         return Verdict("wrong result", words) if words else Verdict("ok")
 
     def _judge(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
-        """Return the verdict of a child, or that of `compare`; the first other shape has its cure."""
+        """Return the verdict of a child, or that of `compare`. The first verdict on another shape names the cure."""
         if verdict.outcome == OTHER_SHAPE and not self._has_cure:
             self._has_cure, name = True, verdict.detail.partition(" ")[0]
             cure = f"kcl.space(compare=lambda out: out[{name!r}].sum()) compares the sums"

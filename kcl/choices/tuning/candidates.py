@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from multiprocessing import Pipe, current_process, get_context
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -81,26 +81,12 @@ class Trial:
         return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
 
 
-class TuningCandidate(NamedTuple):
-    """A choice, and the trial of its code: choices with equal code share one."""
-
-    choice: Choice
-    trial: Trial
-
-    @property
-    def verdict(self) -> Verdict:
-        """What became of it."""
-        return self.trial.verdict
-
-    @property
-    def ratio(self) -> float | None:
-        """Its time by that of the default, if it has one."""
-        return self.trial.ratio
-
-
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """Make the folder of a tuning; it goes away. Its lock is free once the tuning and its children have ended."""
+    """Within the block, keep a folder for a tuning; remove first what killed tunings left.
+
+    The lock of the folder is free once the tuning and its children have ended.
+    """
     place = settings.temporary()
     for path in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
         # Another tuning may sweep the same folder, or hold its lock.
@@ -166,7 +152,8 @@ class Generator(Answerer):
 class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
-    `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
+    `start` is the choice that runs untuned, and `default` its trial: the others get code for those forms of the call that
+    it keeps.
     `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
     gets a time that would do.
     """
@@ -187,8 +174,8 @@ class CandidateFiles:
             **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
         }
         self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(chooser, whole))}
-        self.default = self.candidate(chooser.default_at(self.sizes))
-        trial = self.default.trial
+        self.start = chooser.default_at(self.sizes)
+        self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
             code = trial.codes[""]
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
@@ -234,25 +221,25 @@ class CandidateFiles:
             f"nothing is compared{inputs.place(form)}: the default {': '.join(verdict)}"
             for form, verdict in left.items()
         ]
-        code, arrays = self.default.trial.codes[""], self._wholes[""].arrays
+        code, arrays = self.default.codes[""], self._wholes[""].arrays
         return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
             for name in inputs.constant(code, arrays)
         ]
 
-    def candidate(self, choice: Choice, known: Verdict = OPEN) -> TuningCandidate:
+    def trial(self, choice: Choice, known: Verdict = OPEN) -> Trial:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid.
 
-        Nothing is generated if its verdict is `known`.
+        Choices with equal code share one trial. Nothing is generated if the verdict is `known`.
         """
         trial, began = Trial(known), time.monotonic()
         if not known.outcome:
-            if self._trials and describe(choice) == describe(self.default.choice):
+            if self._trials and describe(choice) == describe(self.start):
                 return self.default
             trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
-            return TuningCandidate(choice, trial)
+            return trial
         build = bindings_of(self.queue).build
         with suppress(UnknownInput):
             trial.program = build.slots(trial.codes[""].text)[0].key.digest
@@ -264,14 +251,14 @@ class CandidateFiles:
         trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
         same = next((earlier for earlier in self._trials if earlier.codes == trial.codes), None)
         self._trials += [] if same else [trial]
-        return TuningCandidate(choice, same or trial)
+        return same or trial
 
     def sizes_at(self, form: str) -> dict[str, int]:
         """Return the sizes of a form of the call."""
         return self._calls[form].sizes
 
     def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
-        """Return a call with some arguments given, the others being those of another call."""
+        """Return the call with some arguments of `base` replaced by these."""
         values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
             name: _to_host(self.queue, name, value)

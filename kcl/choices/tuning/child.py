@@ -142,7 +142,7 @@ class GuardedCall:
     def launch(
         self, launcher: Launcher, names: Iterable[str] | None = None, left: Collection[str] = ()
     ) -> Sample:
-        """Launch from the same beginning, of the arrays with these names or of all; return the seconds.
+        """Restore the arrays with these names, or all, to their beginning, and launch; return the seconds.
 
         The launch allocates the arrays that are `left` to it.
         """
@@ -180,7 +180,7 @@ class GuardedCall:
         return copies
 
     def results(self, read: Arrays) -> Arrays:
-        """Return bytes that were read as arrays."""
+        """View bytes, as `read` returns them, as the arrays of the call."""
         return {
             name: np.ndarray(shape, dtype, read[name], strides=strides)
             for name, (shape, dtype, strides) in self._forms.items()
@@ -274,7 +274,7 @@ class Rig:
         return Verdict("ok"), outputs
 
     def sample(self, code: Code, seconds: float) -> Sample:
-        """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time."""
+        """Launch for so many seconds, and return the fastest launch. Inputs that change begin anew each time."""
         is_new, call, samples = code.digest not in self._launchers, self._calls[""], list[Sample]()
         launcher = self._launcher(code)
         while not samples or (

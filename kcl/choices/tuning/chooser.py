@@ -311,34 +311,40 @@ class ByTable:
                 raise decision.error
             return use(decision)
         except Exception as error:
-            table, row, name = decision.table, decision.row, describe(decision.choice)
+            table, row = decision.table, decision.row
             # `KCL_STRICT` asks for this error.
-            is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
-            is_default = name == describe(self.default_at(decision.sizes))
-            if is_asked or is_default or table is None or row is None:
+            is_wanted = isinstance(error, KclError) and not isinstance(error, RecipeError)
+            default = self.default_at(decision.sizes)
+            is_default = describe(decision.choice) == describe(default)
+            if is_wanted or is_default or table is None or row is None:
                 raise
             began = _may_have_launched(decision.line, queue, arguments)
             # An error of the call itself, and not of the choice, is raised again here.
             results = [] if began else [use(self.decide_default(table, decision.sizes))]
-            words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-            reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
-            if not isinstance(error, _PASSING):
-                left = row._replace(
-                    best=tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
-                )
-                if name == describe(row.choice):
-                    left = left._replace(outcome="no longer runs", detail=words)
-                table.put(left)
-                reason = reason.replace("does not run now", "no longer runs")
-                told = (
-                    f"kernel {self.name!r}: {reason}; measure again with `kcl tune` and the program"
-                )
-                faults.warn_once(f"tuned {self.name}", told)
-                self._decisions = {}
-            lookup.report(tables.layer(), self.name, table.key, reason)
+            self._leave_out(decision.choice, row, table, error)
             if began:
                 raise
             return results[0]
+
+    def _leave_out(self, choice: Choice, row: Row, table: ChoiceTable, error: Exception) -> None:
+        """Report a choice that failed, and serve it no longer unless another moment may not have the error."""
+        name, does_not = describe(choice), "does not run now"
+        words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        if not isinstance(error, _PASSING):
+            does_not = "no longer runs"
+            best = tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
+            if name == describe(row.choice):
+                row = row._replace(outcome=does_not, detail=words)
+            table.put(row._replace(best=best))
+            self._decisions = {}
+        reason = f"the tuned choice {name} {does_not}, the defaults do: {words}"
+        if not isinstance(error, _PASSING):
+            self._warn(reason)
+        lookup.report(tables.layer(), self.name, table.key, reason)
+
+    def _warn(self, words: str) -> None:
+        told = f"kernel {self.name!r}: {words}; measure again with `kcl tune` and the program"
+        faults.warn_once(f"tuned {self.name}", told)
 
     def _find_decision(
         self,
@@ -376,10 +382,7 @@ class ByTable:
         """Note a decision for the journal, and warn of what was measured and is not served."""
         events.remark(f"{tables.MARK}{self.name}: {decision}")
         if decision.lost:
-            told = (
-                f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
-            )
-            faults.warn_once(f"tuned {self.name}", told)
+            self._warn(str(decision))
 
     def _look_up(self, case: TuningCase) -> Decision:
         """Return what the tuning layer decides; only that of a launch is counted."""
@@ -391,25 +394,21 @@ class ByTable:
 
     def decide(self, case: TuningCase, table: ChoiceTable) -> Decision:
         """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
-        holder, sizes, types = case.holder, case.sizes, case.types
-        build, is_known = bindings_of(holder).build, 0 not in sizes.values()
-        rows = table.near(tuple(sizes.values()), self.variant) if is_known else []
+        sizes, values = case.sizes, tuple(case.sizes.values())
+        is_known, build = 0 not in values, bindings_of(case.holder).build
+        rows = table.near(values, self.variant) if is_known else []
         why, lost, unlike = "", "", "" if table.rows else table.lost
-        refusals = {
-            describe(row.choice): f"{row.outcome}: {row.detail}"
-            for row in rows
-            if row.outcome != "ok"
-        }
+        failed = [row for row in rows if row.outcome != "ok"]
+        refusals = {describe(row.choice): f"{row.outcome}: {row.detail}" for row in failed}
         untuned, digests = case.untuned._replace(table=table), dict[str, str]()
-        default, wanted = (
-            describe(untuned.choice),
-            self.digest_default(sizes, untuned.choice) if rows else "",
-        )
+        default = describe(untuned.choice)
+        default_digest = self.digest_default(sizes, untuned.choice) if rows else ""
         for row in rows:
-            if reason := _unlike(row, types, wanted):
+            if reason := _unlike(row, case.types, default_digest):
                 unlike = unlike or f"{tables.describe_row(row, sizes)}, {reason}"
                 continue
             is_same = row.variant == self.variant
+            # That the default stays is no news for another variant.
             for choice, codes in row.served() if row.best or is_same else ():
                 name = describe(choice)
                 decision = untuned._replace(choice=choice, row=row, lost=lost)
@@ -428,16 +427,18 @@ class ByTable:
                 decision = decision._replace(line=self.line_at(choice, sizes))
                 try:
                     if name not in digests:
-                        code = _code(decision.line, holder, case.arguments, case.is_launch)
+                        code = _code(decision.line, case)
                         digests[name] = tables.code_digest(build, *code)
                 except Exception as error:
+                    # The defaults run in its place, if these do not fail, too.
                     return decision._replace(error=error)
                 if digests[name] in codes:
                     return decision
-                if is_same and (not self._own.texts or tuple(sizes.values()) == row.sizes):
+                # At other sizes a recipe that asks for sizes has other code, though nobody edited it.
+                if is_same and (not self._own.texts or values == row.sizes):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
-        nearest = table.nearest(tuple(sizes.values())) if is_known else None
+        nearest = table.nearest(values) if is_known else None
         if nearest is None:
             why = "nothing is measured"
         elif not rows:
@@ -545,21 +546,19 @@ class TuningStage(Stage[TuningCase]):
 _STAGE = TuningStage()
 
 
-def _code(
-    line: Line, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any], is_launch: bool
-) -> tuple[Code, str]:
-    """Return the code for arguments and the digest of its headers; the launch looks up no more.
+def _code(line: Line, case: TuningCase) -> tuple[Code, str]:
+    """Return the code for a case and the digest of its headers; the launch looks up no more.
 
     If there is no launch, no look-up counts, and nothing is stored.
     """
-    call = CallValues(dict(arguments), launch=is_launch)
-    if is_launch:
+    call = CallValues(dict(case.arguments), launch=case.is_launch)
+    if case.is_launch:
         with line.lead() as lead:
-            ready = line.code(holder, call, lead)
+            ready = line.code(case.holder, call, lead)
         return ready.code, ready.headers.partition(" ")[0]
     look = lookup.find(line.generate, call)
     code = look.value.code if look.outcome == "hit" else line.generate.unstored(call)
-    return code, bindings_of(holder).build.headers_digest(code.text)
+    return code, bindings_of(case.holder).build.headers_digest(code.text)
 
 
 def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:

@@ -140,7 +140,7 @@ class ChoiceTable:
 
     @functools.cached_property
     def lost(self) -> str:
-        """What became of the table of another text of the recipe; empty if there is none."""
+        """Why an earlier table of the recipe does not count any more; empty if there is none."""
         digest = notes.read(self.note) if self.note else None
         return "" if digest in (None, self.key.digest) else "its text changed since it was measured"
 

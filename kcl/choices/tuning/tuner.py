@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import pyopencl as cl
@@ -28,7 +29,6 @@ from kcl.choices.tuning.candidates import (
     ByTable,
     CandidateFiles,
     Trial,
-    TuningCandidate,
 )
 from kcl.choices.tuning.child import Question, Tolerance
 from kcl.choices.tuning.race import Standing
@@ -95,19 +95,16 @@ def tune(
     chooser: ByTable,
     queue: cl.CommandQueue,
     arguments: Mapping[str, Any],
-    level: int = 1,
-    seconds: float = 60.0,
-    search: Any = None,
-    tolerance: Tolerance = None,
-    again: bool = False,
-    anyway: bool = False,
-    limit: float = LIMIT_SECONDS,
+    level: int,
+    seconds: float,
+    search: Any,
+    tolerance: Tolerance,
+    again: bool,
+    anyway: bool,
 ) -> Tuning:
-    """Measure choices of a kernel with these arguments, and store the fastest. The arguments are not written.
+    """Measure choices as `Kernel.tune` does, which has the defaults of the options.
 
-    `limit` are the seconds of one candidate. Raises TypeError for arguments that are no contiguous arrays and numbers,
-    ValueError for an unknown level, RuntimeError under MPI or a batch scheduler unless `anyway`. What is known
-    when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
+    What is known when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
     """
     if settings.batch() and not anyway:
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
@@ -138,7 +135,7 @@ def tune(
                 row=row, why="tuned before; again=True (kcl tune --again) measures again"
             )
         tuner.known = {} if again else tuner.read_outcomes()
-        return tuner.run(files.question(device, tolerance, limit), began, seconds, result)
+        return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
 
 
 class _Tuner:
@@ -155,33 +152,30 @@ class _Tuner:
         self.files, self.table, self.level, self.chooser = files, table, level, files.chooser
         self.default = files.default
         of_level = searches.of_level(
-            level, self.chooser.space, self.chooser.given, files.sizes, self.default.choice
+            level, self.chooser.space, self.chooser.given, files.sizes, files.start
         )
         self.search, self.count = of_level[0] if search is None else search, of_level[1]
         self.known: dict[str, Row] = {}
-        self._made: list[TuningCandidate] = []
+        self._made: list[tuple[Choice, Trial]] = []
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
         self._size = 0  # bytes of the arrays
         terms = _terms(self.chooser.space, tolerance)
         sizes = tuple(files.sizes.values())
         self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
-        self._case = self._case._replace(
-            dtypes=self.default.trial.needed, variant=self.chooser.variant
-        )
+        self._case = self._case._replace(dtypes=self.default.needed, variant=self.chooser.variant)
 
     def find_stored(self) -> Row | None:
         """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
         row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
             return None
-        now = self._row(self.default)
+        now = self._row(self.files.start, self.default)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
         for choice, *_times, codes in row.best[:1]:
-            candidate = self._candidate(choice)
-            if candidate.trial.digests.get("") not in codes:
+            if self._trial(choice).digests.get("") not in codes:
                 return None
         return row
 
@@ -194,9 +188,9 @@ class _Tuner:
         return facts
 
     @property
-    def tried(self) -> list[TuningCandidate]:
-        """The candidates with an outcome."""
-        return [candidate for candidate in self._made if candidate.verdict.outcome]
+    def tried(self) -> list[tuple[Choice, Trial]]:
+        """The choices with an outcome, and their trials."""
+        return [(choice, trial) for choice, trial in self._made if trial.verdict.outcome]
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
@@ -208,7 +202,7 @@ class _Tuner:
             with (
                 Bench(
                     question,
-                    self.default.trial,
+                    self.default,
                     self.files.folder,
                     began + seconds,
                     self.chooser.space.comparison.compare,
@@ -222,18 +216,14 @@ class _Tuner:
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
                 is_done = is_done or len(self.tried) >= self.count
                 is_done = is_done and len(self.tried) == len(self._made)
-                others = [
-                    candidate
-                    for candidate in self.tried
-                    if candidate.trial is not self.default.trial
-                ]
-                if not others and (not is_done or self.count < 2):
-                    return result._replace(
-                        why=f"there was time to try none of {self.count} choices: give it more seconds"
-                        if self.count > 1
-                        else "there is no choice beside the default",
-                        was_time=self.count < 2,
+                others = [trial for _choice, trial in self.tried if trial is not self.default]
+                if not others and self.count < 2:
+                    return result._replace(why="there is no choice beside the default")
+                if not others and not is_done:
+                    words = (
+                        f"there was time to try none of {self.count} choices: give it more seconds"
                     )
+                    return result._replace(why=words, was_time=False)
                 finalists = self._check_again(bench, self._finalists(), began + seconds)
                 # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
@@ -246,7 +236,7 @@ class _Tuner:
         row = self._store(racers, finalists, not is_done)
         return result._replace(
             row=row,
-            tried=tuple(map(self._fact, self.tried)),
+            tried=tuple(starmap(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
             notes=tuple(self.files.notes(bench.left)),
@@ -264,7 +254,7 @@ class _Tuner:
                 return
             reported = time.monotonic()
             self._note()
-            raced = sum(candidate.trial.standing is not None for candidate in self.tried)
+            raced = sum(trial.standing is not None for _choice, trial in self.tried)
             line.say(
                 f"tuning {self.chooser.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
                 f"{reported - began:.0f} of {seconds:.0f} s"
@@ -280,7 +270,7 @@ class _Tuner:
 
     def _note(self) -> None:
         """Write the outcomes that are new."""
-        facts = {fact_name(fact): fact for fact in map(self._fact, self.tried)}
+        facts = {fact_name(fact): fact for fact in starmap(self._fact, self.tried)}
         new = {name: fact for name, fact in facts.items() if self._written.get(name) != fact}
         if new:
             self.table.put_facts(new.values())
@@ -288,43 +278,42 @@ class _Tuner:
 
     def _measure(self, bench: Bench, choices: list[Choice], checked: float, raced: float) -> None:
         """Check and race some choices until these moments, and tell the search."""
-        new, trials = list[TuningCandidate](), list[Trial]()
+        new, trials = list[tuple[Choice, Trial]](), list[Trial]()
 
         def untried() -> Iterator[Trial]:
             for choice in choices:
+                # The generation of all choices may take as long as the checks.
+                bench.report()
                 if time.monotonic() >= checked:
                     return
-                new.append(candidate := self._candidate(choice))
-                self._made.append(candidate)
+                new.append((choice, trial := self._trial(choice)))
+                self._made.append(new[-1])
                 # Choices with equal code share one trial, which is checked once.
-                if candidate.trial not in trials:
-                    trials.append(candidate.trial)
-                    if not candidate.verdict.outcome:
-                        yield candidate.trial
+                if trial not in trials:
+                    trials.append(trial)
+                    if not trial.verdict.outcome:
+                        yield trial
 
         bench.check(untried(), checked)
         right = [
             trial for trial in trials if trial.verdict.outcome == "ok" and trial.standing is None
         ]
-        bench.race([trial for trial in right if trial is not self.default.trial], _SHORT, raced)
+        bench.race([trial for trial in right if trial is not self.default], _SHORT, raced)
         # The default does not race against itself: its ratio is one.
-        for candidate in new:
-            self.search.tell(
-                candidate.choice, 1.0 if candidate.trial is self.default.trial else candidate.ratio
-            )
+        for choice, trial in new:
+            self.search.tell(choice, 1.0 if trial is self.default else trial.ratio)
 
-    def _candidate(self, choice: Choice) -> TuningCandidate:
-        """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
+    def _trial(self, choice: Choice) -> Trial:
+        """Return the trial of a choice; an earlier outcome stands for the same code, under the same terms."""
         refusal = self.chooser.refusal(choice, self.files.sizes)
         verdict = Verdict("not valid", refusal) if refusal else OPEN
-        candidate, fact = self.files.candidate(choice, verdict), self._standing_fact(choice)
-        trial = candidate.trial
-        if fact and not refusal and fact.codes == _codes(trial) and candidate is not self.default:
+        trial, fact = self.files.trial(choice, verdict), self._standing_fact(choice)
+        if fact and not refusal and fact.codes == _codes(trial) and trial is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
                 trial.standing = Standing(fact.ratio, low, high, fact.seconds)
-        return candidate
+        return trial
 
     def _standing_fact(self, choice: Choice) -> Row | None:
         """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
@@ -337,11 +326,8 @@ class _Tuner:
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        default = self.default.trial
         trials = [
-            candidate.trial
-            for candidate in self.tried
-            if candidate.ratio and candidate.trial is not default
+            trial for _choice, trial in self.tried if trial.ratio and trial is not self.default
         ]
         lows = {trial: trial.standing.low for trial in trials if trial.standing}
         most = min(1.0, _NEAR * min(lows.values(), default=1.0))
@@ -366,15 +352,18 @@ class _Tuner:
     def _store(self, racers: list[Trial], finalists: list[Trial], is_unfinished: bool) -> Row:
         """Store the winner, and those that were nearly as fast."""
         order = sorted(
-            (candidate for candidate in self.tried if candidate.trial in finalists), key=self._place
+            (made for made in self.tried if made[1] in finalists),
+            key=lambda made: self._place(made[0]),
         )
         best = race.winner(
             {trial: trial.standing for trial in racers if trial.standing},
-            [candidate.trial for candidate in order],
+            [trial for _choice, trial in order],
         )
         # Of choices with equal code the first in the order of declaration counts.
-        choices = {candidate.trial: candidate.choice for candidate in reversed(order)}
-        row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0, outcome="ok")
+        choices = {trial: choice for choice, trial in reversed(order)}
+        row = self._row(self.files.start, self.default)._replace(
+            ratio=1.0, noise=0.0, seconds=0.0, outcome="ok"
+        )
         row = row._replace(gigabytes=0.0, ragged=True, detail="")
         if best is not None:
             others = [
@@ -386,21 +375,21 @@ class _Tuner:
                 for trial in (best, *others)
                 if (end := trial.standing)
             )
-            row = self._row(TuningCandidate(choices[best], best))._replace(best=served)
+            row = self._row(choices[best], best)._replace(best=served)
         row = row._replace(unfinished=is_unfinished)
         self.table.put(row)
         # The chooser reads the table again at the next call.
         self.chooser.forget()
         return row
 
-    def _row(self, candidate: TuningCandidate) -> Row:
-        """Return the row that serves a candidate."""
-        default, digests = self.default, set[str]()
+    def _row(self, choice: Choice, trial: Trial) -> Row:
+        """Return the row that serves a choice."""
+        digests = set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
-        for form, code in default.trial.codes.items():
-            digests.add(self.chooser.digest_default(self.files.sizes_at(form), default.choice))
+        for form, code in self.default.codes.items():
+            digests.add(self.chooser.digest_default(self.files.sizes_at(form), self.files.start))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._fact(candidate)._replace(
+        return self._fact(choice, trial)._replace(
             of=self.count,
             tried=len(self.tried),
             versions=_versions(),
@@ -411,22 +400,21 @@ class _Tuner:
             day=self._case.day,
         )
 
-    def _fact(self, candidate: TuningCandidate) -> Row:
-        """Return what became of a candidate, as it is stored beside the row of its tuning."""
-        trial, end = candidate.trial, candidate.trial.standing
-        earlier = self._before.get(trial)
-        if earlier and earlier.outcome == candidate.verdict.outcome != "ok":
+    def _fact(self, choice: Choice, trial: Trial) -> Row:
+        """Return what became of a choice, as it is stored beside the row of its tuning."""
+        end, earlier = trial.standing, self._before.get(trial)
+        if earlier and earlier.outcome == trial.verdict.outcome != "ok":
             # Its day and its limit stay.
-            return earlier._replace(choice=candidate.choice)
+            return earlier._replace(choice=choice)
         return self._case._replace(
-            choice=candidate.choice,
-            ratio=candidate.ratio,
+            choice=choice,
+            ratio=trial.ratio,
             of=0,
             noise=end.noise if end else 0.0,
             ragged=trial.ragged,
             program=trial.program,
-            outcome=candidate.verdict.outcome,
-            detail=candidate.verdict.detail,
+            outcome=trial.verdict.outcome,
+            detail=trial.verdict.detail,
             seconds=end.seconds if end else 0.0,
             gigabytes=self._size / end.seconds * 1e-9 if end and end.seconds else 0.0,
             codes=_codes(trial),
@@ -436,11 +424,9 @@ class _Tuner:
     def _name(self, choice: Choice) -> str:
         return fact_name(self._case._replace(choice=choice))
 
-    def _place(self, candidate: TuningCandidate) -> list[int]:
+    def _place(self, choice: Choice) -> list[int]:
         """Return the place of a choice in the order of declaration."""
-        return [
-            self.chooser.space.lists[name].index(value) for name, value in candidate.choice.items()
-        ]
+        return [self.chooser.space.lists[name].index(value) for name, value in choice.items()]
 
 
 def _codes(trial: Trial) -> tuple[str, ...]:

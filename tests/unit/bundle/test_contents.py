@@ -11,6 +11,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores import address
+from kcl.inspect import purge
 
 
 def row(number: int, **metadata) -> Entry:
@@ -177,8 +178,9 @@ class TestStore:
         assert layers.generator().read(place[1]).metadata.get("signers") == signers
         layers.reset()
         signed = isinstance(signers, list)
-        assert contents.find_signed() == ({place: signers} if signed else {})
-        assert contents.remove("b") == signed
+        places = {(entry.layer, entry.address): ids for entry, ids in purge.brought()}
+        assert places == ({place: signers} if signed else {})
+        assert purge.remove_brought("b") == signed
         assert (layers.generator().read(place[1]) is None) == signed
 
 

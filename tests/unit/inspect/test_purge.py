@@ -16,7 +16,9 @@ import kcl
 from kcl import option
 from kcl.base import events, settings
 from kcl.base.events import Event
-from kcl.cache import layers, places
+from kcl.cache import layers, places, run_memo
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import records
@@ -202,3 +204,16 @@ def test_memory(queue):
         del seen[:]
         if not expected:
             kcl.purge()
+
+
+def test_brought():
+    """What came under a key goes, a memo too; what came under another one, or was made here, stays."""
+    memos, rows = run_memo.store("shapes"), []
+    for number, ids in enumerate((["a"], ["b"], [])):
+        rows.append(Entry(Key([Part("number", str(number))]), {"signers": ids}, {}))
+        layers.generator().publish(rows[-1].key.digest, rows[-1])
+    memos.put(rows[0].key.digest, rows[0].described(signers=["b", "a"]).pack())
+    assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
+    assert purge.remove_brought("a") == 2
+    left = [layers.generator().read(row.key.digest) is not None for row in rows]
+    assert (left, [*memos.scan()]) == ([False, True, True], [])

@@ -17,6 +17,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.inspect import purge
 from kcl.remote import driver, packs, seal, stores, used
 from kcl.remote.stores import RemoteFault, store_of
 
@@ -97,10 +98,7 @@ def bundled(kernel):
 
 def brought():
     """Return the keys under which kernels came."""
-    return {
-        layers.layer(layer).read(address).metadata["kernel"]: signers
-        for (layer, address), signers in contents.find_signed().items()
-    }
+    return {entry.kernel: signers for entry, signers in purge.brought()}
 
 
 def waiting():
@@ -191,7 +189,7 @@ class TestTravel:
         )
         assert there.has() == {"one", "two", "both"}
         assert {*brought()["both"]} == {seal.key_of(key).id for key in (line, here.line)}
-        assert contents.remove(seal.key_of(line).id) == 2
+        assert purge.remove_brought(seal.key_of(line).id) == 2
         assert there.has() == {"one"}
 
     @pytest.mark.parametrize(

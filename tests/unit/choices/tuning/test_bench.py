@@ -53,7 +53,7 @@ def bench(workshop, question, monkeypatch):
 
 def trial(workshop, text):
     """Return the trial of a choice."""
-    return workshop.candidate({"text": text}).trial
+    return workshop.trial({"text": text})
 
 
 def later(seconds=300.0):
@@ -98,7 +98,7 @@ class TestRace:
     def test_elapsed_time_counts(self, workshop, question, monkeypatch):
         """Of two choices of equal processor time that which keeps one processor busy never wins."""
         one_group, many_groups = trial(workshop, ";"), trial(workshop, ";;")
-        made = Bench(question, workshop.default.trial, workshop.folder)
+        made = Bench(question, workshop.default, workshop.folder)
         times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
 
         def winner(*trials):
@@ -124,7 +124,7 @@ class TestRace:
 
     def test_the_time(self, workshop, question, monkeypatch):
         """A race whose time is over has the rounds that winning takes, if it is the last one."""
-        made, one = Bench(question, workshop.default.trial, workshop.folder), trial(workshop, ";")
+        made, one = Bench(question, workshop.default, workshop.folder), trial(workshop, ";")
         sample = Sample(0.1, 0.1)
         monkeypatch.setattr(
             made, "_round", lambda _racers, running, _seconds: dict.fromkeys(running, sample)
@@ -163,7 +163,7 @@ class TestBench:
             return doubling.function(text, local)
 
         workshop = files_of(whole(), x=X)
-        default, question = workshop.default.trial, question_of(workshop)
+        default, question = workshop.default, question_of(workshop)
         with Bench(question, default, workshop.folder) as made:
             assert not any(map(is_cut, default.codes))
             made.check([found := trial(workshop, ";")], later())
@@ -221,8 +221,8 @@ class TestCompare:
 
         def verdicts(compare, *choices):
             question = question_of(files)._replace(compared=None if compare is None else ())
-            trials = [files.candidate({**DEFAULT, **choice}).trial for choice in choices]
-            with Bench(question, files.default.trial, files.folder, later(), compare) as made:
+            trials = [files.trial({**DEFAULT, **choice}) for choice in choices]
+            with Bench(question, files.default, files.folder, later(), compare) as made:
                 made.check(trials, later())
                 made.race([one for one in trials if one.verdict.outcome == "ok"], 2, later())
             return [trial.verdict for trial in trials]
@@ -273,7 +273,7 @@ class TestLeft:
         files = files_of(ending(), x=X)
         found = trial(files, "if (x[i] < 1) { z[i] = 0; return; }")
         files.close()
-        with Bench(question_of(files), files.default.trial, files.folder) as made:
+        with Bench(question_of(files), files.default, files.folder) as made:
             made.check([found], later())
         assert {form: one.outcome for form, one in made.left.items()} == {inputs.SIGNED: "hangs"}
         assert found.verdict.outcome == "wrong result"
@@ -281,12 +281,12 @@ class TestLeft:
 
     def test_limit(self, workshop, question):
         """A question has a third of the time that is left, at most the seconds of a candidate."""
-        made = Bench(question, workshop.default.trial, workshop.folder, later(30))
+        made = Bench(question, workshop.default, workshop.folder, later(30))
         assert 9 < made.seconds() <= 10
         assert made.seconds(25.0) == 25.0
-        made = Bench(question, workshop.default.trial, workshop.folder, later(3000))
+        made = Bench(question, workshop.default, workshop.folder, later(3000))
         assert made.seconds() == 60.0
-        made = Bench(question, workshop.default.trial, workshop.folder, later(-6))
+        made = Bench(question, workshop.default, workshop.folder, later(-6))
         assert made.seconds(60.0) <= 3.0
 
     def test_slow_default(self, workshop, question, monkeypatch):
@@ -300,7 +300,7 @@ class TestLeft:
             return Verdict("ok"), 100.0, []
 
         monkeypatch.setattr(Child, "ask", ask)
-        made = Bench(question, workshop.default.trial, workshop.folder, later(5))
+        made = Bench(question, workshop.default, workshop.folder, later(5))
         made._start()
         assert made._least == 300.0
         assert max(asked) <= made.seconds(made._least) + 1 <= 15.0

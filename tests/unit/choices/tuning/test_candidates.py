@@ -85,10 +85,10 @@ class TestCandidate:
         Code that does not depend on a size is the same at its cut, and choices with equal code have one trial.
         """
         drawn = {inputs.NUMBERS, inputs.SIGNED}
-        four, again, eight = (workshop.candidate({"block": size}).trial for size in (4, 4, 8))
+        four, eight, again = (workshop.trial({"block": size}) for size in (4, 8, 8))
         assert set(four.codes) == {"", "n = 7", "m = 2", *drawn}
         assert set(eight.codes) == {"", "m = 2", *drawn}
-        assert four is again is not eight
+        assert eight is again is not four
         assert four.program != eight.program
         assert len({code.digest for code in four.codes.values()}) == 1
         assert set(four.digests) == {"", "n = 7", "m = 2"}
@@ -103,13 +103,13 @@ class TestCandidate:
         """A recipe that refuses or raises, and a choice that is not valid, have no code."""
         invalid = Verdict("not valid", "where 1 does not hold")
         for candidate, verdict in (
-            (workshop.candidate({"block": 0}), ("skipped", "no block")),
-            (workshop.candidate({"block": 4}, invalid), invalid),
+            (workshop.trial({"block": 0}), ("skipped", "no block")),
+            (workshop.trial({"block": 4}, invalid), invalid),
         ):
             assert candidate.verdict == verdict
-            assert candidate.trial.codes == {}
+            assert candidate.codes == {}
             assert candidate.ratio is None
-        assert workshop.candidate({"block": "four"}).verdict.outcome == "raises"
+        assert workshop.trial({"block": "four"}).verdict.outcome == "raises"
 
 
 @kcl.kernel(space=kcl.space(kind=["right", "abort", "endless", "memory", "exit", "closure"]))
@@ -147,14 +147,14 @@ class TestGenerator:
     def test_ends(self, files, kind, seconds, verdict):
         """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
         files.limit = lambda _least: seconds
-        candidate = files.candidate({"kind": kind})
-        assert (candidate.verdict, candidate.trial.limit) == (verdict, seconds)
+        candidate = files.trial({"kind": kind})
+        assert (candidate.verdict, candidate.limit) == (verdict, seconds)
         files.limit = lambda _least: 60.0
-        assert files.candidate({"kind": "closure"}).verdict.outcome == ""
+        assert files.trial({"kind": "closure"}).verdict.outcome == ""
 
     def test_no_child_stays(self, files):
         """The child ends with the tuning."""
-        files.candidate({"kind": "closure"})
+        files.trial({"kind": "closure"})
         process = files._generator.process.pid
         assert os.path.exists(f"/proc/{process}")
         files.close()
@@ -165,7 +165,7 @@ class TestGenerator:
         """A process that may have no child of multiprocessing's generates itself."""
         monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
         files = files_of(generating())
-        assert files.candidate({"kind": "closure"}).verdict.outcome == ""
+        assert files.trial({"kind": "closure"}).verdict.outcome == ""
         assert files._generator is None
 
 
@@ -198,7 +198,7 @@ class TestCases:
         form = question_of(files).forms["cases[0]"]
         assert np.array_equal(np.load(form.arrays["place"].path), [2, 0, 1])
         assert np.array_equal(np.load(form.arrays["x"].path), np.arange(8.0))
-        assert "cases[0]" in files.default.trial.codes
+        assert "cases[0]" in files.default.codes
 
     def test_notes(self, files):
         """Forms without a comparison are told, and integers that are all equal."""

@@ -43,7 +43,7 @@ def begun(workshop, rig_of):
 
     def begun(tolerance=None):
         rig = rig_of(workshop, tolerance)
-        for form, code in workshop.default.trial.codes.items():
+        for form, code in workshop.default.codes.items():
             verdict, seconds, _outputs = rig.begin(form, code)
             assert verdict.outcome == "ok"
             assert seconds > 0
@@ -65,7 +65,7 @@ def default(bench):
 
 def verdict(bench, workshop, text):
     """Return outcome and detail of a candidate."""
-    return bench.check({"": workshop.candidate({"text": text}).trial.codes[""]})[0]
+    return bench.check({"": workshop.trial({"text": text}).codes[""]})[0]
 
 
 class TestMemory:
@@ -92,7 +92,7 @@ class TestMemory:
         like = np.asfortranarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
         files = files_of(swapping(), x=like)
         rig = rig_of(files)
-        assert rig.begin("", files.default.trial.codes[""])[0].outcome == "ok"
+        assert rig.begin("", files.default.codes[""])[0].outcome == "ok"
         call = rig._calls[""]
         assert call.arrays["x"].flags.f_contiguous
         assert np.array_equal(call.results(call.starts)["x"], like)
@@ -140,15 +140,15 @@ class TestVerdict:
 
     def test_cut(self, bench, workshop):
         """At a cut the arrays are shorter, and the guard lies directly behind them."""
-        found = workshop.candidate({"text": "z[i] = 2*x[i]; w[i] += x[i]; z[63] = 2*x[63];"})
-        assert bench.check({"": found.trial.codes[""]})[0].outcome == "ok"
-        assert bench.check(found.trial.codes)[0] == ("writes past the end", "of z, at n = 63")
+        found = workshop.trial({"text": "z[i] = 2*x[i]; w[i] += x[i]; z[63] = 2*x[63];"})
+        assert bench.check({"": found.codes[""]})[0].outcome == "ok"
+        assert bench.check(found.codes)[0] == ("writes past the end", "of z, at n = 63")
 
 
 class TestSample:
     def test_inputs_begin_anew(self, bench, workshop):
         """An input that the kernel changes is restored before each launch of a sample; time is counted."""
-        code = workshop.candidate({"text": RIGHT}).trial.codes[""]
+        code = workshop.trial({"text": RIGHT}).codes[""]
         found = bench.sample(code, 5)
         assert found.elapsed > 0
         assert found.processor > 0

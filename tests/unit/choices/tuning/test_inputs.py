@@ -142,11 +142,11 @@ def begun(files_of, rig_of):
     def begun(kernel, **arguments):
         files = files_of(kernel, **arguments)
         rig = rig_of(files)
-        for form, code in files.default.trial.codes.items():
+        for form, code in files.default.codes.items():
             assert rig.begin(form, code)[0].outcome == "ok"
             if form not in (NUMBERS, INTEGERS):
                 rig.weigh(form, code)
-        return lambda **choice: rig.check(files.candidate(choice).trial.codes)[0].outcome
+        return lambda **choice: rig.check(files.trial(choice).codes)[0].outcome
 
     return begun
 
@@ -181,9 +181,7 @@ class TestTelling:
         """Integers that say where a kernel writes are not drawn: the default then writes other elements."""
         files = files_of(scattering(), x=np.ones(64, np.float32), place=np.zeros(64, np.int32))
         rig = rig_of(files)
-        verdicts = {
-            form: rig.begin(form, code)[0] for form, code in files.default.trial.codes.items()
-        }
+        verdicts = {form: rig.begin(form, code)[0] for form, code in files.default.codes.items()}
         assert verdicts[INTEGERS].outcome == "does not launch"
         assert "places of elements" in verdicts[INTEGERS].detail
         assert verdicts[NUMBERS].outcome == "ok"
@@ -191,7 +189,7 @@ class TestTelling:
     def test_outside(self, files_of, rig_of):
         """A default that computes with what lies behind an array differs at another place."""
         files = files_of(curving(), x=np.ones(64, np.float32))
-        codes = files.candidate({"text": "x[i + 1]"}).trial.codes
+        codes = files.trial({"text": "x[i + 1]"}).codes
         assert rig_of(files).begin("", codes[""])[0].outcome == "wrong result"
 
 

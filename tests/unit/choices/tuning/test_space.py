@@ -16,7 +16,11 @@ class TestChoices:
         assert choices == [(64, False), (64, True), (16, False), (16, True)]
         # A space does not change, and its length counts choices that are not valid.
         small = space.where(lambda block: block < 20)
-        assert (len(small), len(list(small.choices({}, {}))), len(space)) == (4, 2, 4)
+        assert (len(small), len(list(small.choices({}, {}))), len(list(space.choices({}, {})))) == (
+            4,
+            2,
+            4,
+        )
 
     def test_given(self):
         """A parameter that is given is no choice, and a predicate sees its value."""
@@ -93,8 +97,7 @@ class TestComparison:
         assert kcl.space(block=[16]).comparison == (None, None, ())
 
     @pytest.mark.parametrize(
-        "options",
-        [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}],
+        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}]
     )
     def test_bad(self, options):
         """What cannot be meant is refused where it is declared."""

@@ -121,6 +121,7 @@ def ticking(shift=0):
 def folders(tmp_path, monkeypatch):
     """The folders of tunings lie in the directory of the test; each tuning has one child at a time."""
     monkeypatch.setattr(settings, "processors", lambda: 1)
+    monkeypatch.setattr(tuner, "LIMIT_SECONDS", LIMIT)
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
@@ -137,9 +138,8 @@ ON_NVIDIA = {"null": "does not launch", "local": "does not build"}
 
 
 def tune(kernel, queue, **options):
-    """Tune with time enough, and with few seconds for one candidate."""
-    given = {"x": options.pop("x", vectors()[0])}
-    return tuner.tune(chooser_of(kernel), queue, given, **{"limit": LIMIT, **LONG, **options})
+    """Tune on one array, with time enough."""
+    return kernel.tune(queue, **{"x": vectors()[0], **LONG, **options})
 
 
 def outcomes(tuning):
