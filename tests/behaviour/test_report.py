@@ -247,7 +247,11 @@ class TestAtExit:
 
     @pytest.mark.parametrize(
         "command",
-        [("-m", "kcl", "run", "-c", "print(1)"), ("-c", "import kcl; kcl.kernel(lambda: None)")],
+        [
+            ("-m", "kcl", "run", "-c", "print(1)"),
+            ("-c", "import kcl; kcl.kernel(lambda: None)"),
+            ("-c", "import kcl.loopy"),
+        ],
     )
     def test_nothing(self, child, command):
         """A program that asks for no kernel is told so in one line; its children say nothing."""
