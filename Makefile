@@ -36,7 +36,7 @@ pages: $(VENV)/.dev
 # beside eviction, chains of transformations, families of programs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/truth/test_pairs.py tests/truth/test_noises.py tests/truth/test_sizes.py
+		tests/truth/test_noises.py tests/truth/test_sizes.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_lead.py -k storm

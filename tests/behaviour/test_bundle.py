@@ -22,17 +22,9 @@ DRIVER = pathlib.Path(bundled.__file__)
 HITS = {("generator", "hit"), ("binary", "hit")}
 
 
-def run(child, *command, cwd=None, user=None, **variables):
+def run(child, *command, **variables):
     """Run a Python command in a child process, which must end well; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        env=child.environment(**variables),
-        cwd=cwd or child.directory,
-        user=user,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python(*command, **variables)
     assert done.returncode == 0, f"{done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -152,15 +152,12 @@ class TestDirectories:
         assert len(warnings_in(run)) == 1  # of the first look at the layer, for proofs
         assert (warm.child.cache / "pytools").read_text() == "in the way"
 
-    @pytest.mark.parametrize(("mode", "remedy"), [(0o777, "chmod go-w"), (0o770, "chmod g-w")])
     @pytest.mark.parametrize("folder", ["pyopencl/kcl-binary-v1", "pytools"])
-    @pytest.mark.slow_cases(4)
-    def test_loose(self, warm, folder, mode, remedy):
+    @pytest.mark.slow_cases(2)
+    def test_loose(self, warm, folder):
         """A directory that others can write is refused with one warning that names the command; mended, it hits."""
         path = warm.child.cache / folder
-        os.chmod(path, mode)
-        if mode == 0o770:
-            _as_root(lambda: os.chown(path, -1, 12345))
+        os.chmod(path, 0o777)
         run = warm.run("inputs")
         assert run.numbers.items() <= NUMBERS.items()
         layer, other = (
@@ -169,8 +166,7 @@ class TestDirectories:
         assert run.set(layer) <= {"error", "miss"}
         assert run.set(other) == {"hit"}
         assert len(warnings_in(run)) == 1
-        assert remedy in warnings_in(run)[0]
-        assert str(path) in warnings_in(run)[0]
+        assert f"chmod go-w {path}" in warnings_in(run)[0]
         os.chmod(path, 0o700)
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
@@ -269,13 +265,6 @@ class TestFullDisk:
 def _inputs():
     others = ("typed", "untyped", "untyped float64", "untyped once more")
     return {name: number for name, number in NUMBERS.items() if name not in others}
-
-
-def _as_root(act):
-    try:
-        act()
-    except PermissionError:
-        pytest.skip("needs root to give a file away")
 
 
 @contextlib.contextmanager

@@ -164,6 +164,11 @@ class TestImages:
     VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
     SHIFTED = ((1, 2, 2), (4, 5, 5))
 
+    def good(self, queue):
+        """Return the arguments of a right call."""
+        images = {name: picture(queue, self.VALUES) for name in ("picture", "other")}
+        return {**images, "how": sampler(queue)}
+
     def test_read_and_write(self, queue):
         """Sizes follow from the image; an image that is written is an output, the object that was given."""
         given, other = picture(queue, self.VALUES), picture(queue, np.zeros((2, 3)))
@@ -212,11 +217,7 @@ class TestImages:
     )
     def test_refused(self, queue, name, wrong, words):
         """What is no image of the type, or no sampler, is named with what is accepted; a right call goes on."""
-        good = {
-            "picture": picture(queue, self.VALUES),
-            "how": sampler(queue),
-            "other": picture(queue, self.VALUES),
-        }
+        good = self.good(queue)
         kernel = sampled()
         for _ in range(2):
             with pytest.raises(TypeError, match=f"kernel 'sampled': .*{words}"):
@@ -227,11 +228,7 @@ class TestImages:
         """An image of another context, and one that no kernel may write, are refused before the launch."""
         context = cl.Context(queue.context.devices)
         elsewhere = cl.CommandQueue(context)
-        good = {
-            "picture": picture(queue, self.VALUES),
-            "how": sampler(queue),
-            "other": picture(queue, self.VALUES),
-        }
+        good = self.good(queue)
         for name, wrong, words in (
             (
                 "picture",

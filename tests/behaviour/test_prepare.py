@@ -83,7 +83,7 @@ def driver(child, text, platform_name):
 def test_script(child, platform_name):
     """Workers find the recipes of a script with a guard, which runs once; every launch of it hits."""
     text = SCRIPT.replace("GUARD", 'if __name__ == "__main__"')
-    done = run(child, driver(child, text, platform_name))
+    done = child.python(driver(child, text, platform_name))
     assert done.returncode == 0, done.stderr
     assert "CacheWarning" not in done.stderr
     assert json.loads(done.stdout) == [[4, 0], [4, 0]]
@@ -93,21 +93,10 @@ def test_script(child, platform_name):
 @pytest.mark.one_platform
 def test_script_without_a_guard(child, platform_name):
     """Workers stop at the call in a script without a guard; its process prepares all, and a warning says so."""
-    done = run(child, driver(child, SCRIPT.replace("GUARD", "if True"), platform_name))
+    done = child.python(driver(child, SCRIPT.replace("GUARD", "if True"), platform_name))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[0, 4], [0, 4]]
     assert 'put if __name__ == "__main__": above it' in done.stderr
-
-
-def run(child, path):
-    """Run a script of the user."""
-    return subprocess.run(
-        [sys.executable, path],
-        cwd=child.directory,
-        env=child.environment(),
-        capture_output=True,
-        text=True,
-    )
 
 
 @pytest.mark.one_platform

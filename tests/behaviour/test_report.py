@@ -2,8 +2,6 @@
 
 import importlib
 import json
-import subprocess
-import sys
 
 import browser
 import pytest
@@ -79,11 +77,9 @@ def runner(child, platform_name):
     platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
 
     def run(*command, **variables):
-        env = child.environment(PYOPENCL_CTX=platform, **variables)
-        command = (sys.executable, *command)
-        return subprocess.run(
-            command, env=env, cwd=child.directory, text=True, capture_output=True, check=True
-        )
+        done = child.python(*command, PYOPENCL_CTX=platform, **variables)
+        assert done.returncode == 0, done.stderr
+        return done
 
     return run
 
@@ -247,7 +243,11 @@ class TestAtExit:
 
     @pytest.mark.parametrize(
         "command",
-        [("-m", "kcl", "run", "-c", "print(1)"), ("-c", "import kcl; kcl.kernel(lambda: None)")],
+        [
+            ("-m", "kcl", "run", "-c", "print(1)"),
+            ("-c", "import kcl; kcl.kernel(lambda: None)"),
+            ("-c", "import kcl.loopy"),
+        ],
     )
     def test_nothing(self, child, command):
         """A program that asks for no kernel is told so in one line; its children say nothing."""

@@ -9,12 +9,6 @@ from harness import PLATFORMS
 class TestReport:
     """`KCL_REPORT=1` of a program with `import kcl.loopy` alone."""
 
-    def test_without_a_kernel(self, child):
-        """A program that asks for no kernel is told so."""
-        assert (
-            child.run("import kcl.loopy", KCL_REPORT="1").stderr == "kcl: no kernel was asked for\n"
-        )
-
     @pytest.mark.slow_platforms
     def test_of_a_unit_from_elsewhere(self, child, platform_name):
         """A unit of a module that imported loopy above the face is launched by kcl: the next run hits."""

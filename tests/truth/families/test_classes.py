@@ -1,4 +1,4 @@
-"""Classes of loopy in a program's hands: asked, compared, changed, inherited from, matched and hashed."""
+"""Classes of loopy in a program's hands: asked, changed, inherited from and matched."""
 
 from __future__ import annotations
 
@@ -8,21 +8,6 @@ import pytest
 from beside import UNITS, Program, check, ran
 
 PROGRAMS = [
-    Program(
-        "isinstance with classes, tuples and unions",
-        """
-        from typing import Optional
-        args = [lp.GlobalArg("y", np.int32, shape=(8,)), lp.ValueArg("n", np.int32), lp.auto, 3, None, "x"]
-        for arg in args:
-            print(isinstance(arg, lp.ArrayArg), isinstance(arg, (lp.ArrayArg, lp.ValueArg)),
-                  isinstance(arg, lp.ValueArg | None), isinstance(arg, lp.KernelArgument),
-                  isinstance(arg, lp.TranslationUnit))
-        knl = unit()
-        print(isinstance(knl, lp.TranslationUnit), isinstance(knl, lp.LoopKernel), isinstance(knl, lp.ArrayArg))
-        print([isinstance(arg, lp.ArrayArg) for arg in knl["k"].args])
-        show(knl)
-        """,
-    ),
     Program(
         "classes that are imported by name before loopy is needed",
         """
@@ -57,19 +42,6 @@ PROGRAMS = [
                   unit(), lp.PyOpenCLTarget(), lp.CTarget(), lp.AddressSpace.LOCAL, 3]
         print([describe(one) for one in things])
         print([describe(one) for one in unit()["k"].args])
-        """,
-    ),
-    Program(
-        "a table by class",
-        """
-        names = {lp.ArrayArg: "array", lp.ValueArg: "value", lp.TemporaryVariable: "temporary"}
-        mine = [lp.GlobalArg("y", np.int32, shape=(8,)), lp.ValueArg("n", np.int32)]
-        print([names.get(type(arg)) for arg in mine], [names.get(type(arg)) for arg in unit()["k"].args])
-        print(names.get(int), lp.ArrayArg in names, lp.PyOpenCLTarget in names, len({lp.ArrayArg, lp.ArrayArg}))
-        print(names.get(mine[0].__class__))
-        later = {type(arg): arg.name for arg in unit()["k"].args}
-        print(later[lp.ArrayArg], later.get(lp.ValueArg))
-        show(unit())
         """,
     ),
     Program(
@@ -163,19 +135,6 @@ PROGRAMS = [
         print(type(lp.ValueArg("n", np.int32)).__name__, lp.ValueArg == original)
         show(unit())
         """,
-    ),
-    Program(
-        "classes that are named alone",
-        """
-        def changed(knl: lp.TranslationUnit, arg: lp.ArrayArg | None = None) -> lp.TranslationUnit:
-            assert isinstance(knl, lp.TranslationUnit)
-            return lp.split_iname(knl, "i", 4)
-        kinds = [lp.ArrayArg, lp.ValueArg, lp.TargetBase]
-        print(lp.ArrayArg is lp.ArrayArg, lp.ArrayArg == lp.ValueArg, kinds[0] != kinds[1], len(kinds))
-        assert type(lp.ValueArg("n", np.int32)) is lp.ValueArg
-        show(changed(unit()))
-        """,
-        asks_nothing=True,
     ),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]

@@ -90,32 +90,6 @@ WAYS = {
 }
 # What a program does, with an edit of the expression.
 DRIVES = {
-    "an old executor keeps its code": """
-    unit = lib.unit()
-    old = unit.executor(queue.context)
-    print(shown(old(queue, x=X)))
-    lib.edit(unit)
-    print(shown(old(queue, x=X)))
-    print(shown(unit.executor(queue.context)(queue, x=X)))
-    print(shown(old(queue, x=X)))
-""",
-    "an executor made before the edit and launched after": """
-    unit = lib.unit()
-    print(shown(unit.executor(queue.context)(queue, x=X)))
-    run = unit.executor(queue.context)
-    lib.edit(unit)
-    print(shown(run(queue, x=X)))
-""",
-    "an old executor with other dtypes": """
-    unit = lib.unit(open=True)
-    old = unit.executor(queue.context)
-    print(shown(old(queue, x=X)))
-    lib.edit(unit)
-    print(shown(old(queue, x=X.astype(np.float64))))
-    print(shown(old(queue, x=X)))
-    print(shown(unit.executor(queue.context)(queue, x=X)))
-    print(shown(unit.executor(queue.context)(queue, x=X.astype(np.float64))))
-""",
     "an edit that is taken back": """
     unit = lib.unit(open=True)
     before = lib.insn(unit, "second").expression

@@ -58,11 +58,6 @@ def recipe():
 PROGRAMS = [
     program("a library's soft import", "import soft"),
     program("after the program's import", "import loopy\nimport soft"),
-    program(
-        "in a function of the library",
-        "import soft\nsoft.load()",
-        module=f"def load():\n{textwrap.indent(SOFT, '    ')}\n",
-    ),
     program("from a module of the package", "import soft.inner", module="", soft__inner=SOFT),
     program("by `from kcl import loopy`", "import soft", module=soft("from kcl import loopy")),
     program(
@@ -73,9 +68,6 @@ PROGRAMS = [
     program("twice, by two libraries", "import soft, other", other____init__=SOFT),
     program("of a name", "import soft", module=soft("from kcl.loopy import make_kernel")),
     program("with a recipe in the library", "import soft", module=soft(RECIPE.format(""))),
-    program(
-        "with a pure recipe", "import soft", module=soft(RECIPE.format('(pure=True, version="1")'))
-    ),
     program("with `kcl.lazy`", "import soft", module=soft("import kcl\nlp = kcl.lazy('loopy')")),
     program(
         "classes and replacements of the program",

@@ -457,67 +457,56 @@ def open_files(folder):
     return sorted(path for path in paths if path.startswith(str(folder)))
 
 
+def storms(child, number, arguments):
+    """Yield what each process of each storm said; a storm has a cache of its own.
+
+    `KCL_STORMS` sets how many storms there are.
+    """
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    for storm in range(int(os.environ.get("KCL_STORMS", "1"))):
+        place = str(child.directory / str(storm))
+        environment = child.environment(KCL_CACHE_DIR=place, KCL_PROMOTE="off")
+        commands = [[sys.executable, crowd.__file__, *arguments(one)] for one in range(number)]
+        started = [subprocess.Popen(one, env=environment, **streams) for one in commands]
+        for one in started:
+            output, errors = one.communicate(timeout=240 + 30 * number)
+            assert one.returncode == 0, errors
+            yield *json.loads(output), errors
+
+
 class TestStorm:
     @pytest.mark.one_platform
     @pytest.mark.slow
     def test_threads(self, child, platform_name):
-        """Three processes with two threads each, which want the same new kernels at once, never wait for each other.
-
-        `KCL_STORMS` sets how many storms there are.
-        """
-        command = [sys.executable, crowd.__file__, PLATFORMS[platform_name]]
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        for number in range(int(os.environ.get("KCL_STORMS", "1"))):
-            environment = child.environment(
-                KCL_CACHE_DIR=str(child.directory / str(number)), KCL_PROMOTE="off"
-            )
-            processes = [subprocess.Popen(command, env=environment, **streams) for _ in range(3)]
-            ended = [process.communicate(timeout=300) for process in processes]
-            for output, errors in ended:
-                numbers, longest = json.loads(output)
-                assert numbers == [list(range(crowd.KERNELS))] * 2
-                assert longest < 25, errors
+        """Three processes with two threads each, which want the same new kernels at once, never wait for each other."""
+        platform = [PLATFORMS[platform_name]]
+        for numbers, longest, errors in storms(child, 3, lambda _number: platform):
+            assert numbers == [list(range(crowd.KERNELS))] * 2
+            assert longest < 25, errors
 
     @pytest.mark.one_platform
     @pytest.mark.slow
     def test_ways(self, child, platform_name):
         """A crowd of all sorts on one cache: threads, forks, children of multiprocessing, `os._exit`, signals.
 
-        `KCL_CROWD_PROCESSES` and `KCL_CROWD_THREADS` set how many there are, `KCL_STORMS` how many storms.
+        `KCL_CROWD_PROCESSES` and `KCL_CROWD_THREADS` set how many there are.
         """
         number = int(os.environ.get("KCL_CROWD_PROCESSES", "6"))
-        threads = int(os.environ.get("KCL_CROWD_THREADS", "3"))
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        for storm in range(int(os.environ.get("KCL_STORMS", "1"))):
-            environment = child.environment(
-                KCL_CACHE_DIR=str(child.directory / str(storm)), KCL_PROMOTE="off"
-            )
-            started = []
-            for one in range(number):
-                arguments = [
-                    PLATFORMS[platform_name],
-                    crowd.WAYS[one % len(crowd.WAYS)],
-                    str(threads),
-                    "20",
-                ]
-                started.append(
-                    subprocess.Popen(
-                        [sys.executable, crowd.__file__, *arguments], env=environment, **streams
-                    )
-                )
-            for one in started:
-                output, errors = one.communicate(timeout=60 + 30 * number)
-                assert one.returncode == 0, errors
-                assert json.loads(output)[0] == [list(range(20))] * threads, errors
-                said = [
-                    line
-                    for line in errors.splitlines()
-                    if "Traceback" in line or "CacheWarning" in line
-                ]
-                said = [
-                    line for line in said if "although its code was in the cache" not in line
-                ]  # advice
-                assert not said, errors
+        threads = os.environ.get("KCL_CROWD_THREADS", "3")
+
+        def arguments(one):
+            way = crowd.WAYS[one % len(crowd.WAYS)]
+            return PLATFORMS[platform_name], way, threads, "20"
+
+        for numbers, _longest, errors in storms(child, number, arguments):
+            assert numbers == [list(range(20))] * int(threads), errors
+            faults = [
+                line
+                for line in errors.splitlines()
+                if ("Traceback" in line or "CacheWarning" in line)
+                and "although its code was in the cache" not in line  # advice
+            ]
+            assert not faults, errors
 
     @pytest.mark.slow_platforms
     def test_cold(self, project):

@@ -219,31 +219,26 @@ class TestGenerators:
             """
         assert {*child.json(program)} <= {*distributions.GENERATORS, *distributions.HARMLESS}
 
-    def test_light(self) -> None:
+    def test_light(self, child: Child) -> None:
         """Neither importlib.metadata nor a generator is imported."""
         program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.generate import distributions as d\n"
+            "import sys; from kcl.generate import distributions as d\n"
             "[d.counted(name) for name in d.GENERATORS]; print(*sys.modules)"
         )
-        child = subprocess.run(
-            [sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True
-        )
-        assert not {"importlib.metadata", *distributions.GENERATORS} & set(child.stdout.split())
+        modules = child.run(program).stdout.split()
+        assert "kcl.generate.distributions" in modules
+        assert not {"importlib.metadata", *distributions.GENERATORS} & {*modules}
 
-    def test_content_of_an_editable_one(self, tmp_path: pathlib.Path) -> None:
+    def test_content_of_an_editable_one(self, child: Child) -> None:
         """An editable generator counts by the content of all its files."""
-        package = tmp_path / "loopy"
+        package = child.directory / "loopy"
         package.mkdir()
-        program = (
-            "import sys; sys.path[:0] = sys.argv[1:]\n"
-            "from kcl.generate.distributions import counted as g; print(g('loopy'))"
-        )
         seen = []
         for text in "A = 1", "A = 2", "A = 2":
             (package / "__init__.py").write_text(text)
-            command = [sys.executable, "-c", program, str(tmp_path), str(ROOT)]
-            seen.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        assert seen[0] != seen[1] == seen[2]
+            program = "from kcl.generate.distributions import counted; print(counted('loopy'))"
+            seen.append(child.run(program).stdout)
+        assert seen[0] != seen[1] == seen[2] != ""
 
 
 class TestChanged:

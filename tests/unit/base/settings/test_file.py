@@ -35,6 +35,14 @@ def make_cache(checkout: pathlib.Path, token: str = TOKEN) -> str:
     return str(folder)
 
 
+def recorded(checkout: pathlib.Path, token: str = TOKEN) -> str:
+    """Make the cache directory of a checkout that is recorded."""
+    folder = make_cache(checkout, token)
+    settings_file.record(settings.settings_file(), str(checkout), TOKEN)
+    process.reset()
+    return folder
+
+
 class TestSettings:
     def test_typed(self):
         """A setting is named as its variable in lower case, and its value is written in TOML's own types."""
@@ -147,9 +155,7 @@ class TestCheckout:
         """A call wins over KCL_CACHE_DIR, that over the checkout, that over the settings file."""
         write('cache_dir = "/from/file"\n')
         assert option.get_cache_dir() == "/from/file"
-        folder = make_cache(checkout)
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
+        folder = recorded(checkout)
         assert option.get_cache_dir() == folder
         monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
         assert option.get_cache_dir() == "/from/variable"
@@ -158,9 +164,7 @@ class TestCheckout:
 
     def test_another_clone_at_the_place(self, checkout):
         """A clone that took the place of a recorded checkout does not know the token."""
-        make_cache(checkout, token="f" * 32)
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
+        recorded(checkout, token="f" * 32)
         assert settings.read().cache_dir is None
         assert "token" in settings.read().rejected[0]
 
@@ -175,18 +179,14 @@ class TestCheckout:
 
     def test_stranger_inside(self, checkout):
         """A clone inside of a recorded checkout does not hide that one's cache."""
-        folder = make_cache(checkout)
         stranger = make_cache(checkout / "deep")
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
+        folder = recorded(checkout)
         assert settings.read().cache_dir == folder
         assert stranger in settings.read().rejected[0]
 
     def test_found_once(self, checkout, monkeypatch, tmp_path):
         """A process that changes its working directory goes on with the cache that it found first."""
-        folder = make_cache(checkout)
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
+        folder = recorded(checkout)
         assert option.get_cache_dir() == folder
         monkeypatch.chdir(tmp_path)
         assert option.get_cache_dir() == folder

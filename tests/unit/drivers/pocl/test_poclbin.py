@@ -125,25 +125,6 @@ class TestRead:
         with pytest.raises(ValueError, match="not in the binary"):
             poclbin.read(SMALL).without(["/g/0-0-0/g.so"])
 
-    def test_truncated(self) -> None:
-        """Every truncation is refused."""
-        for size in range(len(SMALL)):
-            with pytest.raises(ValueError):
-                poclbin.read(SMALL[:size])
-
-    def test_every_bit(self) -> None:
-        """A flipped bit is refused, or changes contents and leaves the structure; there is no other outcome."""
-        for bit in range(8 * len(SMALL)):
-            flipped = bytearray(SMALL)
-            flipped[bit // 8] ^= 1 << bit % 8
-            try:
-                found = poclbin.read(bytes(flipped))
-            except ValueError:
-                continue
-            assert found.pack() == flipped
-            assert len(found.kernels) == 2
-            assert len(found.files()) == 3
-
     @given(st.binary(max_size=200))
     @settings(deadline=None)
     def test_noise(self, noise: bytes) -> None:

@@ -41,6 +41,14 @@ def typed(module=lp):
     return module.add_dtypes(make(module), {"a": np.float32})
 
 
+def for_target(target):
+    """Make a unit for another target."""
+    arguments = [lp.GlobalArg("a,out", np.float32, shape=(16,))]
+    return lp.make_kernel(
+        "{[i]: 0<=i<16}", "out[i] = 2*a[i]", arguments, target=target, name="doubled", **VERSION
+    )
+
+
 def two(module=lp):
     """Make a unit with two entry points."""
     return module.merge([make(module), make(module, "out[i] = 3*a[i]", "tripled")])
@@ -75,14 +83,7 @@ class TestCalls:
     def test_another_target(self, queue):
         """Units for other targets are loopy's own business."""
         for _ in range(2):
-            unit = lp.make_kernel(
-                "{[i]: 0<=i<16}",
-                "out[i] = 2*a[i]",
-                [lp.GlobalArg("a,out", np.float32, shape=(16,))],
-                target=lp.CTarget(),
-                name="doubled",
-                **VERSION,
-            )
+            unit = for_target(lp.CTarget())
         assert "void doubled" in lp.generate_code_v2(unit).device_code()
         with pytest.raises(Exception):  # noqa: B017
             unit.executor(queue)(queue, a=FIRST)
@@ -90,14 +91,7 @@ class TestCalls:
     @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler")
     def test_c_that_is_executed(self):
         """A unit for C is compiled and called by loopy."""
-        unit = lp.make_kernel(
-            "{[i]: 0<=i<16}",
-            "out[i] = 2*a[i]",
-            [lp.GlobalArg("a,out", np.float32, shape=(16,))],
-            target=lp.ExecutableCTarget(),
-            name="doubled",
-            **VERSION,
-        )
+        unit = for_target(lp.ExecutableCTarget())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _event, (out,) = unit.executor()(a=FIRST)

@@ -12,7 +12,7 @@ from kcl.frontends.loopy.callables import sources
 
 FILES = {
     "lone.py": "import json, pytest\nimport near as n, package.inner\ndef f():\n    from far import N\n",
-    "short.py": "import json; import near\nif 1: from far import N\n__import__('called')\n",
+    "short.py": "import json; import near\nif 1: from far import *\n__import__('called')\n",
     "near.py": "",
     "far.py": "N = 1\n",
     "called.py": "",
@@ -35,10 +35,11 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("folder")
 class TestParts:
     def test_lone_file(self):
-        """A lone file counts with the program's modules that it imports, and with no installed package."""
+        """A lone file counts with the program's modules that it imports, and with no installed package; none runs."""
         assert {*sources.parts("lone")} == {
             f"module {n}" for n in ("lone", "near", "far", "package")
         }
+        assert not {"near", "far", "package"} & sys.modules.keys()
 
     def test_imports_anywhere_in_a_line(self):
         """An import counts wherever it stands in a line, also as a call with a name."""
