@@ -152,9 +152,9 @@ def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -
             # The holder keeps the thing, so its address is not used again.
             seen[id(thing)] = holder = Holder(name, thing)
             new.append(holder)
-            waiting += [
-                (f"{name}.{key}{end}" if type(key) is str else f"{name}[]", part)
-                for key, end, part in inner(thing, changeable(holder))
-                if key not in _IGNORED
-            ]
+            for key, end, part in inner(thing, changeable(holder)):
+                if key not in _IGNORED and id(part) not in seen:
+                    waiting.append(
+                        (f"{name}.{key}{end}" if type(key) is str else f"{name}[]", part)
+                    )
     return new

@@ -145,10 +145,18 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     module = thing.__name__ if is_module else thing.__module__
     for key, value in pairs:
         kind = type(value)
-        if kind is FunctionType:
-            # Of six thousand functions few hold something that may change.
-            if value.__closure__ or value.__kwdefaults__:
-                yield from _of_function(key, value, module)
+        # Of six thousand functions few hold something that may change.
+        if kind is FunctionType and not (value.__closure__ or value.__kwdefaults__):
+            continue
+        if kind is FunctionType or kind in _METHODS:
+            function = value if kind is FunctionType else _function(value)
+            for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
+                # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
+                if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
+                    yield key, f".<cell {number}>", cell
+            defaults = getattr(function, "__kwdefaults__", None)
+            if defaults and function.__globals__.get("__name__") == module:
+                yield key, ".__kwdefaults__", defaults
         elif isinstance(value, type):
             if value.__module__ == module:
                 yield key, "", value
@@ -156,21 +164,8 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
             # The tables of pyopencl are memos, and that of dtypes is in each key.
             if key[:2] != "__" and not module.startswith("pyopencl"):
                 yield key, "", value
-        elif kind in _METHODS:
-            yield from _of_function(key, _function(value), module)
         elif is_module and _is_object(value):
             yield key, "", value
-
-
-def _of_function(name: Any, function: Any, module: str) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the defaults of a function of a module, and the cells in which it holds another function."""
-    defaults = getattr(function, "__kwdefaults__", None)
-    if defaults and function.__globals__.get("__name__") == module:
-        yield name, ".__kwdefaults__", defaults
-    for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
-        # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
-        if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
-            yield name, f".<cell {number}>", cell
 
 
 def _is_object(value: Any) -> bool:
@@ -212,9 +207,12 @@ def _is_own(value: Any) -> bool:
 
     A class, or an object that is called, is their own unless its class is the user's.
     """
-    function = below_kcl(_function(value))
+    function = value if type(value) is FunctionType else _function(value)
     if type(function) is FunctionType:
         module = str(function.__globals__.get("__name__", ""))
+        # The program's own function may stand below one of kcl's.
+        if module[:4] == "kcl." and below_kcl(function) is not function:
+            return _is_own(below_kcl(function))
         return _has_own_code(module, function.__code__.co_filename)
     kind = function if isinstance(function, type) else type(function)
     return not callable(function) or _is_theirs(str(kind.__module__))
