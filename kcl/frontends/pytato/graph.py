@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
-import itertools
 import operator
 import os
 import re
@@ -19,6 +18,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate, chain, compress, zip_longest
 from typing import Any, NamedTuple
 
 from kcl.base import settings
@@ -26,15 +26,27 @@ from kcl.cache.key import PLACE, Part
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
-from kcl.frontends.loopy.plain import SIMPLE
+from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, table
 from kcl.generate.distributions import GRAPHS
 
-_COUNTED = frozenset(
-    {*GRAPHS, "pymbolic", "pytools"}
-)  # packages whose objects count by their fields
-_MAPPINGS = frozenset({"builtins", "collections", "immutabledict", "constantdict"})
+_COUNTED = {*GRAPHS, "pymbolic", "pytools"}  # packages whose objects count by their fields
+_MAPPINGS = {
+    "builtins",
+    "collections",
+    "constantdict",
+    "immutabledict",
+}
+_NODES = (
+    ("pytato.array", "Array"),
+    ("pytato.array", "AbstractResultWithNamedArrays"),
+    ("pytato.function", "FunctionDefinition"),
+    ("pytato.array", "DataWrapper"),
+)
 _LEFT = "non_equality_tags"  # equal graphs may differ in them
-_BUILTIN = (str, bytes, int, float, complex, tuple, frozenset, list, set, dict, type)
+_BUILTIN = (
+    *(str, bytes, int, float, complex),
+    *(tuple, frozenset, list, set, dict, type),
+)
 _CLASS, _REFERENCE = (
     re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"),
     re.compile(r"#[0-9a-f]+"),
@@ -67,8 +79,8 @@ class Graph(NamedTuple):
 
     def place_of(self, number: int) -> str:
         """Return in words which node has a number, and where the program made it; slow."""
-        lines = _Texts().lines(self.root)[1:]
-        for line, node in zip(lines, self.nodes, strict=True):
+        texts = _Texts()
+        for line, (node, _write) in zip(texts.lines(self.root)[1:], texts.nodes, strict=True):
             if re.search(rf"\?{number}\b", line):
                 place = _place(node)
                 return f" in {type(node).__name__}" + (f" (made at {place})" if place else "")
@@ -79,9 +91,8 @@ class Graph(NamedTuple):
         if not self.data:
             return self
         try:
-            copies = _Copies(self)
-            data, nodes = [*map(copies.of, self.data)], [*map(copies.of, self.nodes)]
-            return self._replace(root=copies.of(self.root), data=data, nodes=nodes)
+            of = _Copies(self).of
+            return self._replace(root=of(self.root), data=[*map(of, self.data)], nodes=[])
         except Exception:
             # A class is made in another way: the data live as long as the unit.
             return self
@@ -91,9 +102,9 @@ class Graph(NamedTuple):
         """The different nodes and long values by class and fields, to explain a later miss: they have no numbers; slow."""
         texts = _Texts(numbers_apart=False)
         lines = [*texts.lines(self.root), *texts.long]
-        nodes = [None, *self.nodes, *[None] * len(texts.long)]
+        nodes: list[Any] = [None, *[node for node, _write in texts.nodes]]
         parts = dict[Part, None]()
-        for line, node in zip(lines, nodes, strict=True):
+        for line, node in zip_longest(lines, nodes):
             name, _, fields = _CLASS.sub("", line).partition("(")
             fields = _REFERENCE.sub("#", fields)
             if len(fields) > _MOST_OF_ONE:
@@ -102,8 +113,8 @@ class Graph(NamedTuple):
             parts[part] = None
             if place := _place(node):
                 parts[Part(f"{PLACE}{name}{part.value}", place)] = None
-        sizes = itertools.accumulate([len(one.name) + len(one.value) for one in parts])
-        return tuple(itertools.compress(parts, [size <= _MOST_OF_ALL for size in sizes]))
+        sizes = accumulate([len(one.name) + len(one.value) for one in parts])
+        return tuple(compress(parts, [size <= _MOST_OF_ALL for size in sizes]))
 
 
 def digest(root: Any) -> Graph:
@@ -136,8 +147,8 @@ class _Form(NamedTuple):
 
     name: str
     values: Callable[[Any], Iterable[Any]] | None  # None: the object has a text of its own
+    make: Callable[[Any, list[Any]], Any] | None = None  # another container of other values
     is_set: bool = False
-    is_mapping: bool = False
     is_node: bool = False
     is_wrapper: bool = False
 
@@ -188,17 +199,16 @@ class _Texts(dict[type, Callable[[Any], str]]):
             if values is None:
                 return self._keep(value, f"{name}({_content(value)})")
             text = f"{name}({', '.join([self[type(part)](part) for part in values(value)])})"
-            return text if len(text) < _LONG else self._keep(value, self._shortened(text))
+            if len(text) < _LONG:
+                return text
+            self.long[text] = None
+            return self._keep(value, f"#{_hashed(text)[:32]}")
 
         return write
 
     def _keep(self, value: Any, text: str) -> str:
         self._kept[id(value)] = value, text
         return text
-
-    def _shortened(self, text: str) -> str:
-        self.long[text] = None
-        return f"#{_hashed(text)[:32]}"
 
     def _number(self, write: Callable[[Any], str]) -> Callable[[Any], str]:
         """Return what writes the place of a number among the numbers; a set has no order for them."""
@@ -313,11 +323,7 @@ class _Copies:
         parts = [*map(self.of, before)]
         if all(map(operator.is_, before, parts)):
             return value
-        if kind in (tuple, list):
-            return kind(parts)
-        if form.is_mapping:
-            return kind(zip(parts[::2], parts[1::2], strict=True))
-        return self._fill(value, object.__new__(kind))
+        return form.make(value, parts) if form.make else self._fill(value, object.__new__(kind))
 
     def _fill(self, value: Any, copied: Any) -> Any:
         fields = getattr(value, "__dataclass_fields__", None)
@@ -334,38 +340,28 @@ def _form(kind: type) -> _Form:
     """Return how the objects of a class count."""
     top = str(kind.__module__).partition(".")[0]
     name = f"{kind.__name__} {_hashed(class_text(kind))[:12]}"
-    if kind in (tuple, list):
-        return _Form(name, iter)
-    if kind in (frozenset, set):
-        return _Form(name, iter, is_set=True)
-    if top in _MAPPINGS and hasattr(kind, "keys"):
-        return _Form(name, lambda value: _flat(value.items()), is_mapping=True)
+    row = CONTAINERS.get(kind)
+    if row is None and top in _MAPPINGS and hasattr(kind, "keys"):
+        row = table(kind)
+    if row is not None:
+        return _Form(name, row.items, row.make, is_set=kind in (set, frozenset))
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
-    arrays: Any = sys.modules.get("pytato.array")
-    functions: Any = sys.modules.get("pytato.function")
-    nodes = () if arrays is None else (arrays.Array, arrays.AbstractResultWithNamedArrays)
-    nodes += () if functions is None else (functions.FunctionDefinition,)
-    is_node, fields = issubclass(kind, nodes), [*getattr(kind, "__dataclass_fields__", ())]
+    *nodes, wrapper = [getattr(sys.modules.get(module), one, ()) for module, one in _NODES]
+    is_node, fields = issubclass(kind, (*nodes,)), getattr(kind, "__dataclass_fields__", ())
     if is_node and not (is_known and fields):
         raise UnknownInput(f"a node of class {class_text(kind)}")
     if not is_known:
         return _Form(name, None)
     if not fields:
-        return _Form(name, lambda value: _flat(classes.attributes(value, theirs=True)))
-    is_wrapper = is_node and issubclass(kind, arrays.DataWrapper)
-    left = {_LEFT, "data"} if is_wrapper else {_LEFT}
-    counted = [field for field in fields if field not in left]
-    # of a single name an attrgetter returns the value, not a tuple of it
-    values = (
-        operator.attrgetter(*counted)
-        if len(counted) > 1
-        else lambda value: [getattr(value, one) for one in counted]
+        return _Form(name, lambda value: [*chain(*classes.attributes(value, theirs=True))])
+    is_wrapper = issubclass(kind, wrapper)
+    counted = [one for one in fields if one != _LEFT and not (is_wrapper and one == "data")]
+    return _Form(
+        name,
+        lambda value: [getattr(value, one) for one in counted],
+        is_node=is_node,
+        is_wrapper=is_wrapper,
     )
-    return _Form(name, values, is_node=is_node, is_wrapper=is_wrapper)
-
-
-def _flat(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    return [value for pair in pairs for value in pair]
 
 
 def is_counted(kind: type, *more: str) -> bool:

@@ -50,9 +50,11 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
             for name, make in (("fetch", _fetching), ("store", _storing))
         ],
     ]
-    replaced = [(holder, name, make(getattr(holder, name))) for holder, name, make in rows]
-    for _holder, _name, function in replaced:
-        uncounted(function)
+    replaced = []
+    for holder, name, make in rows:
+        own = getattr(holder, name)
+        replaced.append((holder, name, functools.wraps(own)(make(own))))
+        uncounted(replaced[-1][2])
     return replaced
 
 
@@ -158,7 +160,6 @@ def _has_unit(key: Any) -> bool:
 
 
 def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def fetch(self: Any, key: Any) -> Any:
         reads: _Reads | None = thread.reads
         if reads is None:
@@ -182,7 +183,6 @@ def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def store(self: Any, key: Any, value: Any, *more: Any, **others: Any) -> Any:
         reads: _Reads | None = thread.reads
         try:
@@ -209,7 +209,6 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 
 
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
         def carry_out(held: tuple[Any, Any]) -> Any:
             made.append(own(held[0], target, held[1], **more))
@@ -284,15 +283,10 @@ def _of_graph(
     return record, graph, aim
 
 
-class MetGraphs:
-    """The first graphs that this process met of those that differ in numbers alone, and what is said of the others."""
+class MetGraphs(dict[str, list[list[str]]]):
+    """The numbers of the first graphs that this process met, by what the graphs have in common."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, list[list[str]]] = {}
-        self.said: dict[str, str] = {}
-
-    def on_change(self) -> None:
-        self.numbers.clear()
+    on_change = dict.clear
 
 
 _met = process.own(MetGraphs)
@@ -300,24 +294,19 @@ _met = process.own(MetGraphs)
 
 def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
     """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
-    first, said = _met().numbers.setdefault(form, []), _met().said
-    if graph.numbers in first:
-        return ""
-    if len(first) < _MOST:
+    first = _met().setdefault(form, [])
+    if len(first) < _MOST and graph.numbers not in first:
         first.append(graph.numbers)
+    if graph.numbers in first or proofs.find(record.digest, record.group) is not None:
         return ""
-    if proofs.find(record.digest, record.group) is not None:
-        return ""
-    if form not in said:
-        values = [[*dict.fromkeys(each)] for each in zip(*first, strict=True)]
-        place, changing = max(enumerate(values), key=lambda pair: len(pair[1]))
-        number = ", ".join([one.rpartition("(")[2].partition(")")[0] for one in changing])
-        said[form] = (
-            f"a run keeps the first {_MOST} graphs that differ in numbers alone, and a number of this one changes: "
-            f"{number}, ...{graph.place_of(place)}; make it an argument of the compiled function, or an array: "
-            "actx.from_numpy(np.array(number))"
-        )
-    return said[form]
+    values = [[*dict.fromkeys(each)] for each in zip(*first, strict=True)]
+    place, changing = max(enumerate(values), key=lambda pair: len(pair[1]))
+    numbers = ", ".join([one.rpartition("(")[2].partition(")")[0] for one in changing])
+    return (
+        f"a run keeps the first {_MOST} graphs that differ in numbers alone, and a number of this one changes: "
+        f"{numbers}, ...{graph.place_of(place)}; make it an argument of the compiled function, or an array: "
+        "actx.from_numpy(np.array(number))"
+    )
 
 
 def _record_of(program: Any) -> Any:
@@ -328,7 +317,6 @@ def _record_of(program: Any) -> Any:
 
 
 def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def bind_to_context(self: Any, context: Any, allocator: Any = None) -> Any:
         array = sys.modules["pyopencl.array"].Array
         is_on_device = all(isinstance(one, array) for one in self.bound_arguments.values())
@@ -350,7 +338,6 @@ def _executable(unit: Any, bound: Any, target: Any, context: Any) -> Any:
 
 
 def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
         record = (before if callable(f) else None) and _recorded(
@@ -378,7 +365,6 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
     def __call__(
         self: Any, queue: Any, allocator: Any = None, wait_for: Any = None, **given: Any
     ) -> Any:

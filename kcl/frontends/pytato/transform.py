@@ -19,25 +19,23 @@ from kcl.frontends.pytato.graph import is_counted
 from kcl.generate import distributions
 
 # Attributes of array contexts that decide no unit: memos of programs, a number for messages, measured times.
-_LEFT = frozenset(
-    {
-        *("_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"),
-        *("_profile_events", "_profile_results"),
-    }
-)
+_LEFT = {
+    *("_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"),
+    *("_profile_events", "_profile_results"),
+}
 _DEVICE = (
     *("name", "vendor", "version", "driver_version", "type", "max_parameter_size"),
     *("max_compute_units", "max_work_group_size", "max_work_item_sizes", "local_mem_size"),
     "address_bits",
 )
 # What may be asked of a communicator without a message.
-_HARMLESS = frozenset({"Get_rank", "Get_size", "rank", "size", "__class__"})
-_ALLOCATORS = frozenset(
-    {
-        *("DeferredAllocator", "ImmediateAllocator", "MemoryPool"),
-        *("SVMAllocator", "SVMPool"),
-    }
-)
+_HARMLESS = {
+    *("Get_rank", "Get_size", "rank", "size", "__class__"),
+}
+_ALLOCATORS = {
+    *("DeferredAllocator", "ImmediateAllocator", "MemoryPool"),
+    *("SVMAllocator", "SVMPool"),
+}
 
 
 def of_function(function: Any) -> Content:
