@@ -138,7 +138,8 @@ class Kernel:
         none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
 
         The launch of a Kernel that chooses by sizes raises ValueError for sizes of another variant, and for those that a
-        `where` of the space refuses. If the choice can be launched no longer, the defaults are bound from then on.
+        `where` of the space refuses. If the choice can be launched no longer, or comes to sizes beyond a factor of two of
+        those that were measured, the defaults are bound from then on.
 
         >>> import pyopencl.array
         >>> given = cl.array.to_device(queue, x)

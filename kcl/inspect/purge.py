@@ -297,7 +297,7 @@ def _choose_entries(
 
 def brought() -> list[tuple[ListedEntry, list[str]]]:
     """Return kcl's own entries that came from a remote, each with the ids of its keys."""
-    memos = inventory.of_store(places.SHAPES, run_memo.store(places.SHAPES), [])
+    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), [])
     listed = [*inventory.entries(all_rows=True, own=True), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
 
@@ -305,7 +305,7 @@ def brought() -> list[tuple[ListedEntry, list[str]]]:
 def remove_brought(signer: str) -> int:
     """Remove the entries that came under a key; return the number of those that are gone."""
     gone = [entry for entry, ids in brought() if signer in ids]
-    plan = Removal(of_entries(gone, []), [])
+    plan = Removal(collect_items(gone, []), [])
     remove(plan, "kcl purge")
     process.changed()
     return len(gone) - len(plan.refusals)

@@ -153,7 +153,8 @@ class ByTable:
     ) -> Launch:
         """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
 
-        If the choice can be bound or launched no longer, the defaults are bound from then on.
+        If the choice can be bound or launched no longer, or comes to sizes beyond a factor of two of its row, the
+        defaults are bound from then on.
         """
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
@@ -172,9 +173,15 @@ class ByTable:
             return bound[1](**values)
 
         def launch(**values: Any) -> cl.Event:
+            nonlocal bound
             decision = bound[0]
             if (place := self._of_call.of(values)) not in fitting:
-                here = self._of_call.whole(place)
+                here, row = self._of_call.whole(place), decision.row
+                if row and row.best and not tables.is_near(tuple(here.values()), row):
+                    # The row was measured too far from these sizes.
+                    decision, _launch = bound = bind_decided(
+                        self.decide_default(decision.table, sizes)
+                    )
                 why = self.refusal(decision.choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
                     words = f"{describe(sizes)} with {describe(decision.choice)}, and not for {describe(here)}"

@@ -146,9 +146,7 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
-        rows = [
-            row for row in self.rows if max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
-        ]
+        rows = [row for row in self.rows if is_near(sizes, row)]
         rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
@@ -325,6 +323,11 @@ def describe_row(
     """Write a choice of a row, by default the first one, and where it was measured."""
     place = f" at {describe(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
     return f"{describe(choice or row.choice)}, measured{place}"
+
+
+def is_near(sizes: tuple[int, ...], row: Row) -> bool:
+    """Return True if sizes are within a factor of two of those of a row, on each axis."""
+    return max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
 
 
 def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:

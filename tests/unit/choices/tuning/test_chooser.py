@@ -749,6 +749,18 @@ class TestHandle:
         ):
             launch(x=x[:33], z=z[:33])
 
+    def test_bind_far_away(self, queue):
+        """A bound choice serves sizes within a factor of two of its row; beyond, and from then on, the defaults do."""
+        space = kcl.space(value=[1, 2])
+        kernel = kcl.kernel(sizes={"n": "x.shape[0]"}, space=space)(valued)()
+        x = cl_array.zeros(queue, 9, np.float64)
+        put(kernel, queue, row(4, value=2), x=x)
+        launch, written = kernel.bind(queue, x=x[:4]), []
+        for size in (8, 9, 4):
+            launch(x=x[:size]).wait()
+            written.append(x[:size].get().tolist())
+        assert written == [[2] * 8, [1] * 9, [1] * 4]
+
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched"])
     def test_bind_of_a_failing_choice(self, queue, how):
         """A choice that can be bound or launched no longer: the defaults are bound."""
