@@ -98,7 +98,9 @@ def _complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # n
     """Return the names of kernels that have an entry, for the shell."""
     from kcl.inspect.catalogue import Catalogue
 
-    return [CompletionItem(name) for name in Catalogue([]).kernels() if name.startswith(incomplete)]
+    return [
+        CompletionItem(name) for name in Catalogue([]).list_kernels() if name.startswith(incomplete)
+    ]
 
 
 def _let_go() -> None:

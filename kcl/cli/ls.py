@@ -68,22 +68,22 @@ def ls(
     """
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
-    entries = catalogue.chosen(layer_names, kernel, device, sort)
+    entries = catalogue.choose(layer_names, kernel, device, sort)
     faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
 
     def show() -> None:
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
         shown = entries[: most or None]
         if shown:
-            output.table(HEAD, [write_cells(entry) for entry in catalogue.described(shown)])
+            output.table(HEAD, [write_cells(entry) for entry in catalogue.describe(shown)])
             if len(shown) < len(entries):
                 click.echo(f"{len(entries) - len(shown)} more; --limit 0 shows all")
         else:
-            click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
+            click.echo(f"no entries{meant(kernel or '', catalogue.list_kernels())}")
 
     output.complain(*faults)
     return (
-        lambda: [entry._asdict() for entry in catalogue.described(entries[: limit or None])],
+        lambda: [entry._asdict() for entry in catalogue.describe(entries[: limit or None])],
         show,
         bool(faults),
     )

@@ -52,7 +52,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
             fill_page(run, shared),
         )
     return (
-        run.described,
+        run.describe,
         lambda: [*map(output.say, [] if html else _write_lines(run, shared))],
         fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),
     )

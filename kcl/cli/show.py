@@ -78,7 +78,7 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _choose(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
-    entries = [*zip(summaries, map(_read, summaries), catalogue.described(summaries), strict=True)]
+    entries = [*zip(summaries, map(_read, summaries), catalogue.describe(summaries), strict=True)]
     if binary:
         binary.write(_read_part(*entries[0][:2], "binary"))
 
@@ -134,7 +134,7 @@ def _choose(
     rows = inventory.find_named(key, catalogue.rows)
     if not rows:
         output.complain(*faults)
-        near = meant(key, catalogue.kernels())
+        near = meant(key, catalogue.list_kernels())
         output.fail(
             f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
         )
@@ -157,7 +157,7 @@ def _choose(
         )
         output.table(
             listing.HEAD,
-            [listing.write_cells(line) for line in catalogue.described(fitting)],
+            [listing.write_cells(line) for line in catalogue.describe(fitting)],
             err=True,
         )
         output.end(True)

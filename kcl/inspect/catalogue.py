@@ -96,7 +96,7 @@ class Catalogue:
         self.rows = list(inventory.entries(faults=faults))
         self._uses = journal.uses()
 
-    def chosen(
+    def choose(
         self,
         layers: Collection[str] = (),
         kernel: str | None = None,
@@ -119,11 +119,11 @@ class Catalogue:
             shown, key=lambda row: (order(row, journal.use(self._uses, row.digest)), row.digest)
         )
 
-    def kernels(self) -> set[str]:
+    def list_kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
         return {row.kernel for row in self.rows}
 
-    def described(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
+    def describe(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
         alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
         for entry in self.rows:
@@ -136,10 +136,10 @@ class Catalogue:
         return [
             described._replace(parameters=described.parameters or told.get(entry.program, {}))
             for entry in shown
-            for described in [self._described(entry, alike.get(entry.program, ()), here)]
+            for described in [self._describe(entry, alike.get(entry.program, ()), here)]
         ]
 
-    def _described(
+    def _describe(
         self, entry: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
     ) -> CacheEntry:
         # A program has the recipe of its code, if just one code has this program.
@@ -185,7 +185,7 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
         if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
     return NotebookTable(
-        catalogue.described(catalogue.chosen(layers, kernel, device)),
+        catalogue.describe(catalogue.choose(layers, kernel, device)),
         "entries",
         "kernel",
         "layer",

@@ -101,7 +101,7 @@ class KernelRow(NamedTuple):
         """Return the look-ups in a layer."""
         return [look for look in self.looks if look.layer == layer]
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Write the row as JSON."""
         lookups = [
             {**look._asdict(), "time": look.time or None, "key": look.key or None}
@@ -137,11 +137,11 @@ class Run(NamedTuple):
     told: Sequence[misses.Miss] = ()
     untold: int = 0
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
         return {
             **dict(zip(self._fields[:5], self[:5], strict=True)),
-            "kernels": [row.described() for row in self.rows],
+            "kernels": [row.describe() for row in self.rows],
             "remarks": self.remarks,
         }
 

@@ -126,7 +126,7 @@ def add_to(path: str) -> None:
         path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
     ) as stream:
         # The line goes in one piece, past any buffer: other processes add lines to the file too.
-        stream.write(json.dumps(content.described(), allow_nan=False).encode() + b"\n")
+        stream.write(json.dumps(content.describe(), allow_nan=False).encode() + b"\n")
 
 
 def explained() -> str:

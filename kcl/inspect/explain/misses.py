@@ -104,7 +104,7 @@ class Shelf:
 
         `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
         """
-        own = self.entry_of(key)
+        own = self.find_entry(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
             return None, [_BEING_WRITTEN]
         reason, gone = self.removed.get(key.digest, ("", _NEVER))
@@ -118,11 +118,11 @@ class Shelf:
             return [
                 Candidate(
                     inventory.find_base_key(entry.key) if is_base else entry.key,
-                    self._written(entry),
-                    functools.partial(self.texts, entry),
+                    self._find_time(entry),
+                    functools.partial(self.read_texts, entry),
                 )
                 for entry in entries
-                if entry.digest != key.digest and self._written(entry) < moment
+                if entry.digest != key.digest and self._find_time(entry) < moment
             ]
 
         entries = self._by_digest.values()
@@ -133,16 +133,16 @@ class Shelf:
                 return compared(key, texts, paired, begun)
         return compared(key, texts, earlier(of_kernel), begun)
 
-    def entry_of(self, key: Key) -> ListedEntry | None:
+    def find_entry(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
         return self._by_digest.get(key.digest)
 
-    def _written(self, entry: ListedEntry) -> float:
+    def _find_time(self, entry: ListedEntry) -> float:
         """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
         moment = self.made.get(entry.digest, _NEVER)
         return moment if moment < entry.built + _SLOW else entry.built
 
-    def texts(self, listed: ListedEntry) -> Texts:
+    def read_texts(self, listed: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if listed.address not in self._read:
             entry = inventory.read(listed, [], with_texts=True)
@@ -169,15 +169,15 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
         explanation, own = None, None
         if event.outcome == "miss" and note.key is not None and event.reason != BEING_COMPLETED:
             shelf = shelf_of(event.layer)
-            own = shelf.entry_of(note.key)
-            texts = read_texts(note.texts) if note.texts or own is None else shelf.texts(own)
+            own = shelf.find_entry(note.key)
+            texts = read_texts(note.texts) if note.texts or own is None else shelf.read_texts(own)
             pair = run, event.kernel, own.program if own else ""
             program = partners.get(pair, "") if event.layer == settings.BINARY else ""
             explanation = shelf.explain(
                 event.kernel, note.key, texts, note.time, begun[run], program
             )
             if event.layer == settings.GENERATOR and explanation[0] is not None:
-                nearest = shelf.entry_of(explanation[0].key)
+                nearest = shelf.find_entry(explanation[0].key)
                 partners[pair] = nearest.program if nearest else ""
         explained.append((note, times, explanation, own))
     variant_of = variants.find_parameters(own for *_, own in explained if own)

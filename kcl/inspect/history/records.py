@@ -85,10 +85,10 @@ def write(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> bool:
     Nothing is written if every used layer is off. Thread-safe.
     """
     with run().lock:
-        return _written(describe_process(remarks, late))
+        return _write(describe_process(remarks, late))
 
 
-def _written(record: Record) -> bool:
+def _write(record: Record) -> bool:
     counts = any(
         hits + misses + errors
         for _layer, _kernel, hits, misses, _defaults, _bypassed, errors, *_ in record["tallies"]

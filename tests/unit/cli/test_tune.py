@@ -104,17 +104,19 @@ class TestTune:
         assert "n=500" in found
         assert "measured at n=64" in found
 
-    def test_only(self, program):
-        """Other kernels than those that are named run as they are; a kernel that never ran is complained of."""
-        done = program("right", "64", options=["--only", "subtracting", *LONG], code=1)
+    @pytest.mark.parametrize(
+        ("words", "options", "said"),
+        [
+            (("right", "64"), ["--only", "subtracting"], "kernel subtracting; it launched adding"),
+            (("plain", "4"), [], "kernel with a space"),
+        ],
+    )
+    def test_nothing_to_tune(self, program, words, options, said):
+        """Other kernels than those that are named, and recipes without a space, run as they are; that is complained of."""
+        done = program(*words, options=[*options, *LONG], code=1)
         assert "takes" not in done.stderr
-        assert "the program launched no kernel subtracting; it launched adding" in done.stderr
-
-    def test_nothing_to_tune(self, program):
-        """A program whose recipes have no space has nothing to tune."""
-        done = program("plain", "4", options=LONG, code=1)
-        assert "launched no kernel with a space" in done.stderr
-        assert done.stdout == "done 4\n"
+        assert f"the program launched no {said}" in done.stderr
+        assert done.stdout == f"done {words[-1]}\n"
 
     def stopped(self, program, child, number, **variables):
         """Send a signal to a tuning that has begun; return its status and what it said."""

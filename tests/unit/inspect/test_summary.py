@@ -49,12 +49,6 @@ class TestReport:
         assert place.startswith("~/long")
         assert place.endswith("long/pyopencl/kcl-binary-v1")
 
-    def test_off(self, monkeypatch):
-        """A layer that is off says which switch did it."""
-        monkeypatch.setenv("KCL_NO_CACHE", "binary")
-        layers.binary()
-        assert "off: KCL_NO_CACHE=binary" in kcl.report()
-
     @pytest.mark.faults
     def test_refused(self, tmp_path):
         """A layer whose directory is refused names no file, since none is written: it is in memory only."""
@@ -65,8 +59,11 @@ class TestReport:
             layers.binary().look_up("x-" + 64 * "0", Key([("source", "1")]))
         assert "binary: memory only" in kcl.report().splitlines()
 
-    def test_off_for_some(self, monkeypatch):
-        """A layer that is off for recipes of one front end says so beside its place."""
+    def test_off(self, monkeypatch):
+        """A layer that is off, or off for recipes of one front end, says which switch did it."""
+        monkeypatch.setenv("KCL_NO_CACHE", "binary")
+        layers.binary()
+        assert "off: KCL_NO_CACHE=binary" in kcl.report()
         monkeypatch.setenv("LOOPY_NO_CACHE", "1")
         name = os.path.basename(layers.generator().place)[-20:]
         said = " ".join(kcl.report().split())
