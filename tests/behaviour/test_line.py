@@ -164,14 +164,6 @@ class TestNoise:
         run = warm.run(warm=True, command=command, cwd="/", PYTHONHASHSEED="77")
         assert run.numbers == NUMBERS
 
-    def test_imported(self, warm):
-        """A driver that is imported, with other modules imported before it, hits what it stored as `__main__`."""
-        code = "import kcl, forbid, decimal, sys, factors, driver; driver.main(*sys.argv[1:])"
-        run = warm.run(
-            warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path
-        )
-        assert run.numbers == NUMBERS
-
     def test_keys_hold_no_path(self, filled):
         """No part of any key names a directory of this machine."""
         project = filled.project

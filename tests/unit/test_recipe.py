@@ -63,10 +63,6 @@ class TestDecorator:
         assert plain.__wrapped__ is plain.function
         assert plain.__qualname__ == "plain"
 
-    def test_runs_nothing(self):
-        """Calling a recipe gives a Kernel, and the function has not run."""
-        assert isinstance(plain(1), kcl.Kernel)
-
     @pytest.mark.parametrize(
         "thing", [int, len, functools.partial(print), plain, 42, "text", [].append]
     )
@@ -74,10 +70,6 @@ class TestDecorator:
         """Anything else is a TypeError that shows it."""
         with pytest.raises(TypeError, match=r"@kcl\.kernel decorates a function, not"):
             kcl.kernel(thing)
-
-    def test_empty_declaration(self):
-        """`@kcl.kernel()` declares nothing, and decorates as `@kcl.kernel` does."""
-        assert isinstance(kcl.kernel()(lambda n=1: n)(), kcl.Kernel)
 
 
 def counted(function):
@@ -258,16 +250,6 @@ class TestParameters:
         kernel = kcl.kernel(recipe)()
         default.append(3)
         assert filled(queue, kernel) == [1.0, 2.0]
-
-    def test_equal_parameters_equal_keys(self, context):
-        """Equal values of equal types are equal keys of a pure recipe; another type is another key."""
-        pure = kcl.kernel(pure=True, version="1")(filling.function)
-        keys = [
-            pure(values).key(context)["generator"]
-            for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])
-        ]
-        assert keys[0] == keys[1]
-        assert len(set(keys[1:])) == 4
 
     def test_what_cannot_be_copied(self, queue):
         """A parameter that resists copying is taken as it is; the look-up may be bypassed, the result is right."""

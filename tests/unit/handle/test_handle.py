@@ -287,16 +287,6 @@ class TestThreads:
         at_once(work)
 
 
-class TestMoment:
-    def test_later_changes_of_a_parameter_do_not_count(self, queue):
-        """Parameters are of the moment of the recipe call, whenever the recipe runs."""
-        sizes = [4]
-        kernel = add(sizes=sizes)
-        sizes[0] = 8
-        _event, (out,) = kernel(queue, x=np.zeros(4, np.float32), a=1)
-        assert out.tolist() == [1.0] * 4
-
-
 class TestFailures:
     def test_recipe_that_raises(self, queue, looks):
         """Its own error comes through every time, is one miss each, and nothing is stored."""
@@ -312,20 +302,6 @@ class TestFailures:
         with pytest.raises(kcl.RecipeError, match=r"'for_c'.*CTarget"):
             for_c()(queue)
         assert stored() == []
-
-    def test_program_that_does_not_compile(self, queue):
-        """pyopencl's own error, with log and source, every time; no binary is stored."""
-        bad = ADD.replace("+= a", "+= undeclared_name")
-        with pytest.raises(cl.RuntimeError) as own:
-            cl.Program(queue.context, bad).build()
-        kernel = add(code=bad)
-        for _ in range(2):
-            with pytest.raises(cl.RuntimeError, match="undeclared_name") as error:
-                kernel(queue, x=np.zeros(8, np.float32), a=1)
-            assert type(error.value) is type(own.value)
-            assert "BUILD_PROGRAM_FAILURE" in str(error.value)
-        assert client.idle(option.folder("kcl"), 60)
-        assert list(layers.binary().stores[0].scan()) == []
 
 
 class TestPickle:

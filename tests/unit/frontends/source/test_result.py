@@ -418,50 +418,25 @@ class TestKernels:
         assert found == {"one": [3] * 4, "two": [6] * 4, "third": [1.5, 1.5, 0, 0]}
         assert kcl.stats()["binary"]["misses"] == 1
 
-    def test_sizes_of_other_arguments(self, queue):
+    def test_sizes_of_other_arguments(self):
         """With other arguments no size is inherited: the sizes are those given there, or else those of the call."""
         text = (
             "kernel void one(global int *x, int n) { x[get_global_id(0)] = n; }"
             "kernel void two(global int *sum, int n) { sum[0] += n; }"
         )
-        one = kcl.Source(
-            text,
-            entry="one",
-            arguments=[kcl.Array("x", np.int32, "n", "out"), kcl.Scalar("n", np.int32)],
-            global_size="round_up(n, 4)",
-            local_size=4,
+        n = kcl.Scalar("n", np.int32)
+        first, arguments = (
+            [kcl.Array("x", np.int32, "n", "out"), n],
+            [kcl.Array("sum", np.int32, 1), n],
         )
-        arguments = [kcl.Array("sum", np.int32, 1, "inout"), kcl.Scalar("n", np.int32)]
-        given = {
-            "bare": {},
-            "sized": {"global_size": 1},
-            "grouped": {"global_size": 2, "local_size": 2},
-        }
-        made = {
-            name: one.kernel("two", arguments=arguments, **sizes) for name, sizes in given.items()
-        }
-
-        @kcl.kernel
-        def two(name):
-            return made[name]
-
-        for name, sizes in given.items():
-            assert (
-                SourceUnit(made[name]).identity()
-                == SourceUnit(
-                    kcl.Source(text, entry="two", arguments=arguments, **sizes)
-                ).identity()
-            )
-        assert (one.kernel("two").global_size, one.kernel("two").local_size) == (
-            "round_up(n, 4)",
-            "4",
-        )
-        with pytest.raises(
-            TypeError, match=r"'two': global_size is not declared: give it in the call"
-        ):
-            two("bare")(queue, sum=np.zeros(1, np.int32), n=3)
-        for name, call in (("bare", {"global_size": 1}), ("sized", {})):
-            assert two(name)(queue, sum=np.zeros(1, np.int32), n=3, **call)[1][0].tolist() == [3]
+        sizes = {"global_size": "round_up(n, 4)", "local_size": 4}
+        one = kcl.Source(text, entry="one", arguments=first, **sizes)
+        for given in ({}, {"global_size": 1}, {"global_size": 2, "local_size": 2}):
+            taken = one.kernel("two", arguments=arguments, **given)
+            own = kcl.Source(text, entry="two", arguments=arguments, **given)
+            assert SourceUnit(taken).identity() == SourceUnit(own).identity()
+        inherited = one.kernel("two")
+        assert (inherited.global_size, inherited.local_size) == ("round_up(n, 4)", "4")
 
 
 def identity(code="x[0] = 1;", entry="f", size="(4,)", arguments=None, **more):
