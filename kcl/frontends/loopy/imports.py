@@ -173,11 +173,15 @@ def _is_faced(names: dict[str, Any]) -> bool:
     state, faced = _state(), names.get(FACED)
     if faced or top in state.packages:
         return True
-    # A module that was decided about is not asked again: functions import loopy thousands of times.
-    if faced is not None or not (state.faces or (state.own and not _is_off())):
+    # A module of a library is not asked again: its functions import loopy thousands of times.
+    if faced is not None or not (state.faces or state.own):
         return False
-    faced = names[FACED] = _is_own(names, state.faces)
-    return bool(faced)
+    is_own = names.get("__name__") == "__main__" or _is_own(names, state.faces)
+    # The layer may be switched on again.
+    if is_own and not state.faces and _is_off():
+        return False
+    names[FACED] = is_own
+    return is_own
 
 
 def _is_switched_off() -> bool:
@@ -206,9 +210,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
         return False
     try:
         mine = distributions.owner(module).kind == distributions.USER
-        return mine and (
-            editable or module == "__main__" or not _is_editable(module.partition(".")[0])
-        )
+        return mine and (editable or not _is_editable(module.partition(".")[0]))
     except Exception:
         return False
 

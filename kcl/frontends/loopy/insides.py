@@ -27,7 +27,7 @@ from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline
 from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
-from kcl.frontends.loopy.watch import Watch, items
+from kcl.frontends.loopy.watch import Watch, is_same, items
 from kcl.generate import distributions
 
 GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
@@ -244,8 +244,11 @@ def refuse() -> None:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
-    for name, module in [*_state().modules.items()]:
-        # A module whose import failed is not there, and was not replaced.
+    modules = _state().modules.copy()
+    # A module whose import failed is not there, and was not replaced.
+    if is_same([*map(sys.modules.get, modules, modules.values())], [*modules.values()]):
+        return
+    for name, module in modules.items():
         if sys.modules.get(name, module) is not module:
             raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 

@@ -2,7 +2,8 @@
 
 A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
 layer, a row for the calls in files of one name. The name only says where to look: a proof is of a record's digest, and
-of everything beside the record that decides the outcome. A process that looks up no code publishes no proofs.
+of everything beside the record that decides the outcome. A process that asked its units, and looked up no code, publishes
+no proofs: there a call that waited would be carried out all the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import time
 from typing import Any, NamedTuple
 
-from kcl.base import process
+from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
@@ -45,7 +46,7 @@ _LOOPY = frozenset({"loopy"})
 class KnownProofs(process.LockedState):
     """The proofs that this process read and made, by the digest of the record, and their groups by name.
 
-    `are_used` is set once a unit has a key: where no key holds any unit, a call that waited would be carried out.
+    `are_used` is set once a unit has a key.
     """
 
     def __init__(self) -> None:
@@ -174,7 +175,8 @@ def use() -> None:
 
 def write() -> None:
     """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
-    if not _state().are_used or layers.generator().off(_LOOPY):
+    is_asked = bool(events.total()["made"])
+    if (is_asked and not _state().are_used) or layers.generator().off(_LOOPY):
         return
     # The list is a copy: another thread may begin a group meanwhile.
     for group in list(_state().groups.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
 import threading
 import warnings
@@ -18,6 +19,8 @@ from kcl.frontends.loopy.record import CallSite
 from kcl.generate import distributions
 
 _OWN = PACKAGE + os.sep
+# The modules whose warnings are heard. One call of loopy after the other looks for them among all modules.
+_WARNING = re.compile(rf"({'|'.join(('loopy', *distributions.GRAPHS))})(\.|$)").match
 _PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
 
 
@@ -109,11 +112,8 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
 
 def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
     """Take away the registries of given warnings from loopy's modules and those of graphs, so that all are heard."""
-    tops = {"loopy", *distributions.GRAPHS}
     # The list is a copy: another thread may import a module meanwhile.
-    modules = [
-        module for name, module in list(sys.modules.items()) if name.partition(".")[0] in tops
-    ]
+    modules = filter(None, map(sys.modules.get, filter(_WARNING, list(sys.modules))))
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
 

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from kcl.base import events
 from kcl.cache import layers
 from kcl.cache.layer import Layer
 from kcl.frontends.loopy import moment, proofs
@@ -105,14 +106,16 @@ class TestFinding:
 
 
 class TestWriting:
-    @pytest.mark.parametrize("looks_up", [False, True])
-    def test_after_a_look_up(self, looks_up):
-        """A process that has a key of a unit publishes its proofs; one that only made units opens no store."""
+    @pytest.mark.parametrize(("asks", "looks_up"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+    def test_after_a_question(self, asks, looks_up):
+        """A process that asked its units, and has no key of any, publishes no proofs and opens no store."""
         proofs.add("a", QUIET, proofs.group("driver.py"))
+        if asks:
+            events.made("str", "driver.py:1")
         if looks_up:
             proofs.use()
         proofs.write()
-        assert bool(layers.generator().moment()) == looks_up
+        assert bool(layers.generator().moment()) == (looks_up or not asks)
 
     def test_no_store(self, monkeypatch):
         """While no store has rows, no file of a generator is read for a proof."""
