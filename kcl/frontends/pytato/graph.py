@@ -197,18 +197,17 @@ class _Texts(dict[type, Callable[[Any], str]]):
             if before is not None:
                 return before[1]
             if values is None:
-                return self._keep(value, f"{name}({_content(value)})")
-            text = f"{name}({', '.join([self[type(part)](part) for part in values(value)])})"
-            if len(text) < _LONG:
-                return text
-            self.long[text] = None
-            return self._keep(value, f"#{_hashed(text)[:32]}")
+                text = f"{name}({_content(value)})"
+            else:
+                text = f"{name}({', '.join([self[type(part)](part) for part in values(value)])})"
+                if len(text) < _LONG:
+                    return text
+                self.long[text] = None
+                text = f"#{_hashed(text)[:32]}"
+            kept[id(value)] = value, text
+            return text
 
         return write
-
-    def _keep(self, value: Any, text: str) -> str:
-        self._kept[id(value)] = value, text
-        return text
 
     def _number(self, write: Callable[[Any], str]) -> Callable[[Any], str]:
         """Return what writes the place of a number among the numbers; a set has no order for them."""
@@ -223,11 +222,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         return place
 
     def _set(self, form: _Form) -> Callable[[Any], str]:
-        empty = f"{form.name}()"
-
         def write(value: Any) -> str:
-            if not value:
-                return empty
             self._sets += 1
             texts = sorted([self[type(element)](element) for element in value])
             self._sets -= 1

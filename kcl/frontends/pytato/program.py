@@ -91,13 +91,13 @@ class GraphRecord(Record):
         self.described = (*counted.values(),)
         self.holds, self._count = holds, count
         self.call = lambda *real: carry_out(self.holds, *real)
-        self.name = name
+        self._name = name
         self.finds_unit = True
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def kernel(self) -> str:
         """Return the name that the program gave the kernel."""
-        return self.name
+        return self._name
 
     def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
         """Call pytato, or what transforms a unit; nothing is kept where the key may not hold what decides the outcome.
@@ -109,7 +109,7 @@ class GraphRecord(Record):
         unkept = [unit.unkept for unit in self.inputs]
         if self.waits and self._is_changed():
             raise RecipeError(
-                f"the unit of {self.name!r} is made only now, and the program has changed since {self.place} what "
+                f"the unit of {self.kernel()!r} is made only now, and the program has changed since {self.place} what "
                 f"{self.function} counts by there: run with KCL_NO_CACHE=graph, or change it before that call"
             )
         with thread.having(reads=_Reads()), transform.noting_messages(self.holds) as asked:
@@ -210,7 +210,7 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
-        def carry_out(held: tuple[Any, Any]) -> Any:
+        def carry_out(held: Any) -> Any:
             made.append(own(held[0], target, held[1], **more))
             places = {id(one): place for place, one in enumerate(record.described[0].data)}
             bound = [[name, places.get(id(one))] for name, one in made[0].bound_arguments.items()]
@@ -260,7 +260,7 @@ def _ordered(result: Any) -> Any:
 
 
 def _of_graph(
-    carry_out: Callable[..., Any], holds: tuple[Any, Any], target: Any, more: dict[str, Any]
+    carry_out: Callable[..., Any], holds: Any, target: Any, more: dict[str, Any]
 ) -> tuple[GraphRecord, Graph, Any] | None:
     """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
@@ -270,7 +270,7 @@ def _of_graph(
     if getattr(type(aim), "bind_program", None) is not getattr(kind, "bind_program", None):
         return None
 
-    def count(held: tuple[Any, Any]) -> dict[str, Any]:
+    def count(held: Any) -> dict[str, Any]:
         call = transform.of_call([sorted(more.items()), aim, held[1]])
         return {"graph": digest(held[0]), "call with its packages": call}
 
@@ -347,7 +347,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
                 (self.program.t_unit,),
                 f,
                 lambda held: {"f": transform.of_function(held)},
-                before.name,
+                before.kernel(),
             ),
             "with_transformed_translation_unit",
         )
@@ -371,12 +371,11 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
         record = _record_of(self.program)
         if record is None or not given.keys().isdisjoint(self.bound_arguments):
             return own(self, queue, allocator, wait_for, **given)
-        names = record.facts.get("names")
-        if names is None:
-            names = [*making.make(record).default_entrypoint.arg_dict]
-            recorder.learn(record, names=names)
+        if "names" not in record.facts:
+            arguments = making.make(record).default_entrypoint.arg_dict
+            recorder.learn(record, names=[*arguments])
         given = {**self.bound_arguments, **given}
-        given = {name: given[name] for name in names if name in given}
+        given = {name: given[name] for name in record.facts["names"] if name in given}
         launched = self.program(queue, allocator=allocator, wait_for=wait_for, **given)
         record.group.write()  # a signal may end the process
         return launched

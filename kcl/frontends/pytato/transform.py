@@ -32,6 +32,7 @@ _DEVICE = (
 _HARMLESS = {
     *("Get_rank", "Get_size", "rank", "size", "__class__"),
 }
+_MPI = "mpi4py.MPI"
 _ALLOCATORS = {
     *("DeferredAllocator", "ImmediateAllocator", "MemoryPool"),
     *("SVMAllocator", "SVMPool"),
@@ -62,7 +63,7 @@ def noting_messages(function: Any) -> Iterator[list[str]]:
     """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
     asked = list[str]()
     owner = vars(function.__self__) if is_of_context(function) else {}
-    own = {name: value for name, value in owner.items() if _is_of_mpi(value)}
+    own = {name: value for name, value in owner.items() if type(value).__module__ == _MPI}
     noting = {name: _noting(value, asked) for name, value in own.items()}
     owner.update(noting)
     try:
@@ -81,15 +82,9 @@ def _noting(communicator: Any, asked: list[str]) -> Any:
     return Noting(communicator)
 
 
-def _is_of_mpi(value: Any) -> bool:
-    return f"{type(value).__module__}.".startswith("mpi4py.MPI.")
-
-
 def as_of_now(function: Any) -> Any:
     """Return a transformation that holds what the attributes of its owner are now; itself where it has none."""
-    if not isinstance(function, MethodType) or isinstance(function.__self__, type):
-        return function
-    with suppress(Exception):  # of an owner that cannot be copied
+    with suppress(Exception):  # of an owner that cannot be copied, and of a function without one
         owner = copy.copy(function.__self__)
         for name, value in vars(owner).items():
             if type(value) in (dict, list, set) and name not in _LEFT:
@@ -116,10 +111,10 @@ def _plain(value: Any, name: str = "") -> Any:
     if isinstance(value, (opencl.Context, opencl.CommandQueue)):
         devices = value.devices if isinstance(value, opencl.Context) else [value.device]
         return [kind, *map(_plain, devices)]
-    if _is_of_mpi(value):
+    if kind.__module__ == _MPI:
         return [kind, value.Get_rank(), value.Get_size()]
     is_left = (
-        (f"{kind.__module__}.".startswith("pyopencl.") and kind.__name__ in _ALLOCATORS)
+        (str(kind.__module__).startswith("pyopencl.") and kind.__name__ in _ALLOCATORS)
         or kind.__module__ == "pytools.persistent_dict"
         or (name == "np" and is_counted(kind))  # the namespace of a context
     )
