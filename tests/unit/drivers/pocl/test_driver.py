@@ -278,6 +278,14 @@ class TestWhen:
         again = pocl.child.run(SIZES, "16", KCL_STRICT="hit", **ON_POCL)
         assert again.returncode == 0, again.stderr
 
+    def test_killed_unseen(self, pocl):
+        """A process that is killed leaves the jobs of programs whose launches kcl does not see, too."""
+        options = ("-m", "kcl", "run")
+        killed = pocl.child.run(UNCHANGED + KILL, "1", options=options, **ON_POCL)
+        assert killed.returncode == -signal.SIGKILL
+        again = pocl.child.run(UNCHANGED, "1", options=(*options, "--strict", "hit"), **ON_POCL)
+        assert again.returncode == 0, again.stderr
+
     def test_flush(self, pocl):
         """`kcl.flush` completes what was launched though nothing is completed by itself, and says how far it is."""
         code = SIZES + FLUSH
