@@ -18,7 +18,7 @@ SAMPLE = {
         "a header of a header",
         "a parameter that acts in the others",
     ),
-    "loopy": ("nothing with loopy", "the branch of the winner with loopy", "another float"),
+    "loopy": ("nothing with loopy", "another float"),
 }
 TUNE = ("-m", "kcl", "tune", "--level", "2", "--seconds", "300")
 

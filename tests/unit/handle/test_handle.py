@@ -212,6 +212,17 @@ class TestHolders:
             _event, (out,) = kernel(queue, x=x, a=2)
             assert out.get().tolist() == [float(i + 2) for i in range(8)]
 
+    def test_platforms(self):
+        """One Kernel serves every platform that is present in one process."""
+        kernel, opened = add(), scaled()
+        for platform in [p for p in cl.get_platforms() if p.name in PLATFORMS.values()]:
+            context = cl.Context(platform.get_devices()[:1])
+            queue = cl.CommandQueue(context)
+            _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
+            assert out.tolist() == [2.0] * 8
+            _event, (out,) = opened(queue, x=np.ones(3, np.float32), a=np.float32(4))
+            assert out.tolist() == [8.0] * 3
+
     def test_dead_context_is_let_go(self, device):
         """After the user's queue and arrays are gone nobody else holds the context."""
         context = cl.Context([device])

@@ -156,6 +156,11 @@ class TestWhen:
         pocl.finish()
         assert len(entries(pocl)) == 2
 
+    def test_launcher(self, pocl):
+        """Under an MPI launcher entries are completed too: the second run hits in every layer."""
+        for warm in (False, True):
+            pocl.run("pair", warm=warm, PMI_SIZE="1")
+
     def test_off(self, pocl):
         """Under `KCL_PROMOTE=off` jobs are written, and no helper is started; a later run has them done."""
         pocl.run("pair", KCL_PROMOTE="off")
@@ -169,6 +174,14 @@ class TestWhen:
         assert killed.returncode == -signal.SIGKILL
         assert entries(pocl) == []
         again = pocl.child.run(SIZES, "16", KCL_STRICT="hit", **ON_POCL)
+        assert again.returncode == 0, again.stderr
+
+    def test_killed_unseen(self, pocl):
+        """A process that is killed leaves the jobs of programs whose launches kcl does not see, too."""
+        options = ("-m", "kcl", "run")
+        killed = pocl.child.run(UNCHANGED + KILL, "1", options=options, **ON_POCL)
+        assert killed.returncode == -signal.SIGKILL
+        again = pocl.child.run(UNCHANGED, "1", options=(*options, "--strict", "hit"), **ON_POCL)
         assert again.returncode == 0, again.stderr
 
     def test_flush(self, pocl):

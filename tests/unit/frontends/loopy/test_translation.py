@@ -106,6 +106,14 @@ class TestOptions:
         assert "__kernel" in printed[0]
         assert printed[0] == printed[1]
 
+    def test_caching_that_is_switched(self, queue, looks):
+        """`CacheMode` switches the layer off and on for recipes of loopy, at any time."""
+        for is_on, outcome in ((True, "miss"), (False, "bypass"), (True, "hit")):
+            looks.clear()
+            with lp.CacheMode(is_on):
+                launched(queue, several("one"))
+            assert (looks[0].layer, looks[0].outcome) == ("generator", outcome)
+
     @pytest.mark.parametrize("value", ["-DA -DB=2", ["-DA", "-DB=2"]])
     def test_build_options(self, value):
         """Build options are a list, however they were given."""

@@ -42,6 +42,16 @@ def generator(looks):
 X = np.arange(4, dtype=np.float32)
 
 
+def numbers(result):
+    """Return the numbers of the only output of a launch."""
+    return result[1][0].tolist()
+
+
+def by(factor):
+    """Return what the unit of a factor computes."""
+    return (factor * X).tolist()
+
+
 class TestExecutor:
     def test_is_loopys(self, queue, unit, looks):
         """The executor is loopy's own, and its launch goes through the layers."""
@@ -49,8 +59,7 @@ class TestExecutor:
 
         executor = unit.executor(queue.context)
         assert type(executor) is PyOpenCLExecutor
-        _event, (out,) = executor(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+        assert numbers(executor(queue, a=X)) == by(3)
         assert generator(looks) == ["miss"]
         assert executor.t_unit is unit
         assert executor.context == queue.context
@@ -68,8 +77,7 @@ class TestExecutor:
         """An executor launches the entry point that it was made for."""
         both = lp.merge([made(3, "thrice"), made(5, "five_times")])
         for name, factor in (("thrice", 3), ("five_times", 5)):
-            _event, (out,) = both.executor(queue.context, entrypoint=name)(queue, a=X)
-            assert out.tolist() == (factor * X).tolist()
+            assert numbers(both.executor(queue.context, entrypoint=name)(queue, a=X)) == by(factor)
         assert generator(looks) == ["miss", "miss"]
 
     def test_subclass(self, queue, unit, looks):
@@ -79,8 +87,7 @@ class TestExecutor:
         class Own(PyOpenCLExecutor):
             pass
 
-        _event, (out,) = Own(queue.context, unit, "scaled")(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+        assert numbers(Own(queue.context, unit, "scaled")(queue, a=X)) == by(3)
         assert generator(looks) == []
 
 
@@ -90,8 +97,7 @@ class TestDirectCall:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
-                _event, (out,) = unit(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+                assert numbers(unit(queue, a=X)) == by(3)
         direct = [one for one in caught if one.category is lp.diagnostic.DirectCallUncachedWarning]
         assert [one.filename for one in direct] == [__file__] * 3
         assert generator(looks) == ["miss"]
@@ -121,15 +127,12 @@ class TestUnit:
         again = pickle.loads(pickle.dumps(unit))
         assert again == unit
         assert vars(again)[units._KERNELS].found == {}
-        assert (
-            copy.copy(unit).executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
-        )
+        assert numbers(copy.copy(unit).executor(queue.context)(queue, a=X)) == by(3)
 
     def test_layer_off(self, queue, unit, looks, monkeypatch):
         """With the generator layer off the unit is loopy's."""
         monkeypatch.setattr(layers.generator(), "off", lambda *_given: "off")
-        _event, (out,) = unit.executor(queue.context)(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+        assert numbers(unit.executor(queue.context)(queue, a=X)) == by(3)
         assert generator(looks) == []
 
     @pytest.mark.faults
@@ -142,8 +145,7 @@ class TestUnit:
 
         monkeypatch.setattr(LoopyResult, "of_unit", fail)
         with pytest.warns(kcl.CacheWarning, match="take a unit of loopy"):
-            _event, (out,) = unit.executor(queue.context)(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+            assert numbers(unit.executor(queue.context)(queue, a=X)) == by(3)
         assert generator(looks) == []
 
     def test_uninstalled(self, queue, unit, looks):
@@ -151,8 +153,7 @@ class TestUnit:
         executor = unit.executor(queue.context)
         executor(queue, a=X)
         kcl.uninstall()
-        _event, (out,) = executor(queue, a=X)
-        assert out.tolist() == (3 * X).tolist()
+        assert numbers(executor(queue, a=X)) == by(3)
         assert generator(looks) == ["miss"]
 
 
@@ -185,10 +186,10 @@ class TestTaken:
         for _ in range(2):
             if how == "call":
                 with pytest.warns(lp.diagnostic.DirectCallUncachedWarning):
-                    _event, (out,) = chosen(queue, a=X, entrypoint="by5")
+                    result = chosen(queue, a=X, entrypoint="by5")
             else:
-                _event, (out,) = chosen.executor(queue.context, entrypoint="by5")(queue, a=X)
-            assert out.tolist() == (5 * X).tolist()
+                result = chosen.executor(queue.context, entrypoint="by5")(queue, a=X)
+            assert numbers(result) == by(5)
         assert [(look.layer, look.outcome) for look in looks] == [
             ("generator", "bypass"),
             ("binary", "miss"),
@@ -197,7 +198,7 @@ class TestTaken:
     def test_others(self, queue, looks):
         """A unit of a library stays loopy's."""
         self.two()
-        assert made().executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert numbers(made().executor(queue.context)(queue, a=X)) == by(3)
         assert looks == []
 
     def test_installed(self, queue, looks):
@@ -205,10 +206,7 @@ class TestTaken:
         unit = self.two()
         for change in (kcl.install, kcl.uninstall):
             change()
-            assert (
-                unit.executor(queue.context, entrypoint="by3")(queue, a=X)[1][0].tolist()
-                == (3 * X).tolist()
-            )
+            assert numbers(unit.executor(queue.context, entrypoint="by3")(queue, a=X)) == by(3)
         assert [look.layer for look in looks] == ["generator", "binary"]
 
     def test_copied(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import types
@@ -133,14 +134,9 @@ class TestAgain:
         """The filters of the user decide what is heard again, by category, module and as an error."""
         again = [lambda: warned.again(self.SAID, place())]
         assert len(heard(*again)) == 1
-        assert heard(*again, lambda: warnings.simplefilter("ignore", loopy.LoopyWarning)) == []
-        assert (
-            heard(
-                *again,
-                lambda: warnings.filterwarnings("ignore", module=r"loopy\.kernel\.creation$"),
-            )
-            == []
-        )
+        for which in {"category": loopy.LoopyWarning}, {"module": r"loopy\.kernel\.creation$"}:
+            quiet = functools.partial(warnings.filterwarnings, "ignore", **which)
+            assert heard(*again, quiet) == []
         assert heard(*again, lambda: warnings.filterwarnings("ignore", message="other")) != []
         with pytest.raises(loopy.LoopyWarning):
             heard(*again, lambda: warnings.simplefilter("error"))
@@ -159,20 +155,9 @@ class TestAgain:
 
     def test_categories_that_are_gone(self):
         """A category that this process does not have says nothing."""
-        assert (
-            heard(lambda: warned.again((WarningFact("nowhere", "Gone", "x", "", 1),), place()))
-            == []
-        )
-        assert (
-            heard(lambda: warned.again((WarningFact("builtins", "print", "x", "", 1),), place()))
-            == []
-        )
-        assert (
-            heard(
-                lambda: warned.again((WarningFact("builtins", "ValueError", "x", "", 1),), place())
-            )
-            == []
-        )
+        for kind in ("nowhere", "Gone"), ("builtins", "print"), ("builtins", "ValueError"):
+            said = (WarningFact(*kind, "x", "", 1),)
+            assert heard(lambda said=said: warned.again(said, place())) == []
 
     def test_without_loopy(self, monkeypatch):
         """A category of loopy's is known without loopy."""
