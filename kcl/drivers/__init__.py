@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # The module and the class for the name of a platform; any other driver is a plain one.
 TABLE = {
     "NVIDIA CUDA": ("kcl.drivers.nvidia", "Nvidia"),
-    "Portable Computing Language": ("kcl.drivers.pocl.driver", "Pocl"),
+    "Portable Computing Language": ("kcl.drivers.pocl", "Pocl"),
 }
 
 

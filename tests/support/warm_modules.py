@@ -64,6 +64,5 @@ MODULES = [
 # What PoCL needs beside.
 POCL = [
     "kcl.drivers.pocl",
-    "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.poclbin",
 ]

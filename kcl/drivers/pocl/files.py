@@ -11,7 +11,7 @@ The letters are a digest of source, options and device: the same in every cache 
 
 PoCL keeps no digests, and a program that needs a damaged file ends the process. Two builds of one program differ in
 their bytes. So a file is judged by its form: a library is an ELF file with its section table inside it, bitcode is a
-chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl.driver` compares files with the
+chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl` compares files with the
 bytes of an entry.
 """
 

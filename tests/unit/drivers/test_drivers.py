@@ -7,7 +7,7 @@ import pytest
 from kcl import drivers
 from kcl.cache.faults import CacheWarning
 from kcl.drivers.nvidia import Nvidia
-from kcl.drivers.pocl.driver import Pocl
+from kcl.drivers.pocl import Pocl
 from kcl.programs.driver import Driver
 
 

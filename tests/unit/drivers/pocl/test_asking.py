@@ -13,8 +13,7 @@ from kcl import foreign
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl import asking, poclbin
-from kcl.drivers.pocl.driver import Pocl
+from kcl.drivers.pocl import Pocl, asking, poclbin
 from kcl.drivers.pocl.jobs import JobQueue
 
 SLOT = SimpleNamespace(options=SimpleNamespace(text="-DA=1"), key=Key([("a", "1")]))

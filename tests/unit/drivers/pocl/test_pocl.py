@@ -1,4 +1,4 @@
-"""kcl.drivers.pocl.driver: PoCL's driver, whose entries a helper completes."""
+"""kcl.drivers.pocl: PoCL's driver, whose entries a helper completes."""
 
 import pathlib
 import random
@@ -12,8 +12,8 @@ from many_programs import SPOILS, SUMS
 import kcl
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl import asking, driver
-from kcl.drivers.pocl.driver import Pocl
+from kcl.drivers import pocl as pocl_driver
+from kcl.drivers.pocl import Pocl, asking
 from kcl.programs import driver as devices
 
 
@@ -90,7 +90,7 @@ class TestIdentity:
 
     def test_untried(self, device, monkeypatch, looks):
         """A device of PoCL's that is no CPU has the plain line: no key, no binary, no job, and a bypass says why."""
-        monkeypatch.setattr(driver, "_is_cpu", lambda _device: False)
+        monkeypatch.setattr(pocl_driver, "_is_cpu", lambda _device: False)
         asked = dict(asking.helper_use().asked)
         queue = cl.CommandQueue(cl.Context([device]))
         _event, (x,) = fifth()(queue, x=np.zeros(4, np.float32))
