@@ -207,7 +207,7 @@ class Layer:
             blob = entry.pack()
             # Memory has the entry as a store gives it back.
             answer = Answer(entry_at(address, blob), "hit", "", len(blob))
-        except (TypeError, ValueError, DamagedEntry) as error:
+        except (TypeError, DamagedEntry, ImportError, *_FAULTS) as error:
             self.fault("pack", error)
             return 0
         self.used[address] = True

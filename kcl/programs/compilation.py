@@ -134,10 +134,10 @@ def entries(
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
     lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, messages, strict=False)}
     for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-        entry = described(driver, text, slot, log).described(**more)
         try:
+            entry = described(driver, text, slot, log).described(**more)
             complete = driver.completed(program, slot, entry)
-        except (cl.Error, ValueError, IndexError) as error:
+        except (cl.Error, ValueError, IndexError, OSError, ImportError) as error:
             layer.fault("ask the driver for the binary", error)
             continue
         if complete is None:

@@ -31,17 +31,6 @@ T = TypeVar("T")
 _PATIENCE = 2.4  # seconds of naps
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
-# SQLite's messages for a schema or header of the file that is not kcl's. Their code also has
-# harmless meanings.
-_DAMAGE = (
-    "no such column",
-    "unsupported file format",
-    "cannot modify",
-    "malformed",
-    "no such table",
-    "no such index",
-)
-
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
 )
@@ -262,43 +251,18 @@ class Rows(Database):
         except sqlite3.Error as error:
             if str(error).startswith(_BUSY):
                 return None
-            if self._set_aside or not self._is_damage(error):
+            from kcl.cache.stores import damage
+
+            if self._set_aside or not damage.is_shown(error, self.location):
                 raise
-            self._put_aside()
+            self._set_aside = True
+            with _state().turn:
+                self._close()
+                damage.put_aside(self.location, self._file)
             aside = self.location + places.ASIDE
             raise DamagedEntry(
                 f"{self.location} was damaged ({error}) and is now {aside}"
             ) from error
-
-    def _is_damage(self, error: sqlite3.Error) -> bool:
-        if not isinstance(error, sqlite3.OperationalError):
-            # "file is not a database", "disk image is malformed"; a constraint or a type that the table must not have
-            return isinstance(error, sqlite3.DatabaseError) and not isinstance(
-                error, sqlite3.ProgrammingError
-            )
-        message = str(error)
-        # The header of a damaged file may claim this too.
-        if "readonly database" in message:
-            return os.access(self.location, os.W_OK) and os.access(
-                os.path.dirname(self.location), os.W_OK
-            )
-        return message.startswith(_DAMAGE) or (
-            message.startswith("table dict has") and "columns" in message
-        )
-
-    def _put_aside(self) -> None:
-        """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
-        self._set_aside = True
-        with _state().turn, suppress(FileNotFoundError):
-            self._close()
-            status = os.lstat(self.location)
-            if self._file != (status.st_dev, status.st_ino):
-                return
-            os.replace(self.location, self.location + places.ASIDE)
-            # SQLite would apply these to the new file.
-            for suffix in trust.SIDECARS:
-                with suppress(FileNotFoundError):
-                    os.unlink(self.location + suffix)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

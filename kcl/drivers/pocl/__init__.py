@@ -180,25 +180,32 @@ class Pocl(Driver):
 
         What an entry lacks that `is_there` is built fast.
         """
-        done = False
+        if is_there:
+            return False
         with layers.binary().reporting("wait for the helper"):
-            if not is_there:
-                from kcl.drivers.pocl import asking
+            from kcl.drivers.pocl import asking
 
-                done = asking.wait(slot)
-        return done
+            if asking.wait(slot):
+                return True
+        return False
 
     def is_asked(self, slot: ProgramSlot) -> bool:
         """Return True if this process has written the job of a slot."""
-        from kcl.drivers.pocl import asking
+        with layers.binary().reporting("wait for the helper"):
+            from kcl.drivers.pocl import asking
 
-        return slot.address in asking.helper_use().asked
+            if slot.address in asking.helper_use().asked:
+                return True
+        return False
 
     def flush(self, seconds: float, progress: Progress | None) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
-        from kcl.drivers.pocl import asking
+        with layers.binary().reporting("wait for the helper"):
+            from kcl.drivers.pocl import asking
 
-        return asking.flush(_state().partial, seconds, progress)
+            if asking.flush(_state().partial, seconds, progress):
+                return True
+        return False
 
     def pending(self) -> OpenJobs | None:
         """Return the entries in the jobs."""

@@ -152,21 +152,18 @@ def flush(
     partial: Callable[[], list[ProgramSlot]], seconds: float, progress: Progress | None
 ) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
-    folder, done = settings.folder("kcl"), False
-    with layers.binary().reporting("wait for the helper"):
-        from kcl.cache.progress import ProgressLine
-        from kcl.drivers.pocl import client
+    from kcl.cache.progress import ProgressLine
+    from kcl.drivers.pocl import client
 
-        with ProgressLine() as line:
-            told = progress or (
-                lambda done, total: line.say(f"completing entries: {done} of {total}")
-            )
-            # A job in work may lack the size of a later launch.
-            if helper_use().asked:
-                client.idle(folder, seconds, told, starts=True)
-            _hand_over(partial())
-            done = client.idle(folder, seconds, told, starts=True)
-        client.dismiss(folder)
+    folder = settings.folder("kcl")
+    with ProgressLine() as line:
+        told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
+        # A job in work may lack the size of a later launch.
+        if helper_use().asked:
+            client.idle(folder, seconds, told, starts=True)
+        _hand_over(partial())
+        done = client.idle(folder, seconds, told, starts=True)
+    client.dismiss(folder)
     return done
 
 
