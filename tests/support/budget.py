@@ -23,7 +23,7 @@ ROOMS = {
     "foreign": 4559,
     "cache": 15790,
     "generate": 10196,
-    "frontends": 45190,
+    "frontends": 46100,
     "programs": 8887,
     "drivers": 15169,
     "bundle": 4938,
