@@ -282,6 +282,8 @@ def _of_graph(
     graph: Graph = record.described[0]
     form = [graph.form, *[one.exact() for one in record.described[1:]]]
     record.group = proofs.group(f"graph {texts.digest(form)}")
+    # The graph has a key.
+    proofs.use()
     record.unkept = _unkept(record, graph)
     return record, graph, aim
 
