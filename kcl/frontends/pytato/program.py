@@ -279,6 +279,8 @@ def _of_graph(
     graph: Graph = record.described[0]
     form = texts.digest([graph.form, *[one.exact() for one in record.described[1:]]])
     record.group = proofs.group(f"graph {form}")
+    # The graph has a key.
+    proofs.use()
     record.unkept = _unkept(record, graph, form)
     return record, graph, aim
 

@@ -295,8 +295,6 @@ def ranks():
 
 
 def too_late():
-    # What a run without a key of a unit has proved is not written.
-    plain()
     program = made(graph(), arraycontext.warned, arraycontext.by_constant)
     arraycontext.EXTRA = 9
     try:
