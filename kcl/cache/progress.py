@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kcl.base import events, port, process, settings
-from kcl.cache.run_memo import program_path
 
 # Seconds of work: what is quicker shows nothing.
 AFTER = 0.25
@@ -50,7 +49,7 @@ class RunProgress:
                     for (layer, _), row in journal.tallies(record).items()
                     if layer == settings.BINARY
                 )
-                for record in journal.last_run(program_path())
+                for record in journal.last_run(settings.program_path())
             ]
             self.of = max(counts, default=0)
         kernels = f"{number} of {self.of}" if self.of >= number else f"{number}"

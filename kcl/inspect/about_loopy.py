@@ -8,7 +8,6 @@ from types import ModuleType
 
 from kcl.base import events, settings
 from kcl.cache import layers
-from kcl.cache.run_memo import driver_name
 
 _MOST = 5  # questions in a report
 # Packages whose modules are never blamed.
@@ -66,7 +65,7 @@ def _culprit() -> str:
         module = sys.modules.get(name)
         is_judged = type(module) is ModuleType and name.partition(".")[0] not in _NEITHER
         if is_judged and module is not None and _holds_loopy(module):
-            return driver_name() if name == "__main__" else name
+            return settings.driver_name() if name == "__main__" else name
     return ""
 
 

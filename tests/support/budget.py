@@ -18,10 +18,10 @@ from house import modules, parsed
 ROOMS = {
     "root": 5596,
     "handle": 2660,
-    "base": 12249,
+    "base": 12540,
     "launch": 10608,
     "foreign": 4559,
-    "cache": 15790,
+    "cache": 15550,
     "generate": 10196,
     "frontends": 46100,
     "programs": 8887,

@@ -10,7 +10,7 @@ from typing import Any
 from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import RunMemo, driver_name
+from kcl.cache.run_memo import RunMemo
 
 MULTIPLES = (64, 16, 4)
 LARGEST = 4096  # `fixed="auto"` fixes no larger value
@@ -172,6 +172,6 @@ def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
     module = function.__module__
     # Each program is called `__main__`, so its name tells which one it is.
-    place = f"{driver_name() if module == '__main__' else module} {function.__qualname__}"
+    place = f"{settings.driver_name() if module == '__main__' else module} {function.__qualname__}"
     key = Key([Part("recipe", place), *(Part("size", name) for name in names)])
     return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))

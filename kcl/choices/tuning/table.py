@@ -22,7 +22,6 @@ from kcl.cache import faults, layers, notes
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
-from kcl.cache.run_memo import program_path
 from kcl.cache.stores import address
 from kcl.choices.tuning.space import describe
 from kcl.drivers import devices
@@ -268,7 +267,7 @@ def note_of(function: Any, case: Iterable[Part]) -> str:
     module = function.__module__ or ""
     # Each program is called `__main__`, so its path tells which one it is.
     if module == "__main__":
-        module = program_path()
+        module = settings.program_path()
     return f"tuned {module}.{function.__qualname__} {Key([*case]).digest[:_DIGITS]}"
 
 

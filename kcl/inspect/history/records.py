@@ -22,9 +22,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import events, process
+from kcl.base import events, process, settings
 from kcl.cache import places
-from kcl.cache.run_memo import driver_name, program_path
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -117,8 +116,8 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
     return {
         "format": FORMAT,
         "name": run().name,
-        "driver": driver_name(),
-        "program": program_path(),
+        "driver": settings.driver_name(),
+        "program": settings.program_path(),
         "pid": run().process,
         "began": min(began, default=now),
         "ended": now,
