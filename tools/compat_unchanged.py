@@ -106,6 +106,19 @@ LIBRARIES = (
         ("test_codegen.py", "test_pytato.py", "test_linalg.py"),
         ("reshape", "reductions", "math_functions"),
     ),
+    Suite(
+        "meshmode",
+        "meshmode",
+        "test",
+        ("test_array.py", "test_modal.py", "test_chained.py"),
+        ("PytatoPyOpenCL",),
+    ),
+    Suite(
+        "grudge",
+        "grudge",
+        "test",
+        ("test_reductions.py", "test_modal_connections.py", "test_tools.py"),
+    ),
     Suite("meshmode's examples", "meshmode", "examples", ("simple-dg.py",)),
     Suite("grudge's examples", "grudge", "examples", ("hello-grudge.py",)),
 )
