@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import measure
 from measure import Effort, spread
 
-from kcl.cache import entry as entries
+from kcl.cache import packing
 from kcl.cache.entry import Entry
 from kcl.cache.stores.sqlite import Rows
 
@@ -96,11 +96,11 @@ def _parts(blobs: list[bytes]) -> dict[str, int]:
 
 def _plain(blob: bytes) -> bytes:
     """Pack an entry with none of its pieces compressed."""
-    worth, entries._WORTH = entries._WORTH, 0.0
+    worth, packing._WORTH = packing._WORTH, 0.0
     try:
         return Entry.unpack(blob).pack()
     finally:
-        entries._WORTH = worth
+        packing._WORTH = worth
 
 
 def _compared(root: pathlib.Path, blobs: list[bytes]) -> list[dict[str, Any]]:

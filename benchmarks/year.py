@@ -76,8 +76,6 @@ def publish(first: int, count: int, sizes: dict[str, list[int]]) -> dict[str, An
             layers.layer(name).publish(
                 where, Entry(key, about, {"binary": CONTENT[start : start + size]})
             )
-        if number % 50 == 0:
-            space.keep_soon()
         if number > first:
             started = time.perf_counter()
             lost += not _is_there(number - 1)

@@ -12,6 +12,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as purging
+from kcl.inspect.inventory import Refusal
 from kcl.remote import seal
 
 
@@ -51,7 +52,9 @@ def trust_key(line: str) -> None:
 @key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
-    brought = Counter(signer for _entry, signers in purging.brought() for signer in signers)
+    faults: list[Refusal] = []
+    brought = Counter(signer for _entry, signers in purging.brought(faults) for signer in signers)
+    output.complain(*faults)
     gone = {
         public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
     }
@@ -66,6 +69,7 @@ def list_keys() -> None:
         output.table((Column("name"), Column("id"), Column("entries")), rows)
     else:
         click.echo("no key is trusted")
+    output.end(bool(faults))
 
 
 @key.command(short_help="Trust a key no longer.")
@@ -87,7 +91,9 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    brought = sum(gone.id in signers for _entry, signers in purging.brought())
+    faults: list[Refusal] = []
+    brought = sum(gone.id in signers for _entry, signers in purging.brought(faults))
+    output.complain(*faults)
     words = counted(brought, "entry", "entries")
     # Without a terminal nobody can be asked.
     if brought and purge is None and not sys.stdin.isatty():
@@ -95,5 +101,8 @@ def forget(name: str, purge: bool | None) -> None:
     elif brought and (
         click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
     ):
-        purging.remove_brought(gone.id)
-        output.say(f"{words} removed")
+        number, refusals = purging.remove_brought(gone.id)
+        output.complain(*(refusal.words("could not be removed") for refusal in refusals))
+        output.say(f"{counted(number, 'entry', 'entries')} removed")
+        faults += refusals
+    output.end(bool(faults))

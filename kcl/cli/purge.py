@@ -11,6 +11,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as removing
+from kcl.inspect.inventory import Refusal
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
@@ -75,14 +76,20 @@ def purge(
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
     """Remove what came under a key."""
-    number = sum(signer in signers for _entry, signers in removing.brought())
+    faults: list[Refusal] = []
+    number = sum(signer in signers for _entry, signers in removing.brought(faults))
+    output.complain(*faults)
     if not number:
         output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
     words = counted(number, "entry", "entries")
     if dry_run:
         click.echo(f"{words} would be removed: this is a dry run")
     elif yes or click.confirm(f"Remove {words}?", abort=True):
-        click.echo(f"{counted(removing.remove_brought(signer), 'entry', 'entries')} removed")
+        number, refusals = removing.remove_brought(signer)
+        output.complain(*(refusal.words("could not be removed") for refusal in refusals))
+        click.echo(f"{counted(number, 'entry', 'entries')} removed")
+        faults += refusals
+    output.end(bool(faults))
 
 
 def _show(removal: removing.Removal) -> None:

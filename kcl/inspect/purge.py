@@ -159,8 +159,8 @@ def make_plan(
     return plan
 
 
-def remove(plan: Removal, reason: str) -> None:
-    """Remove items, and note the entries among them; add what could not be removed to the refusals."""
+def remove(plan: Removal, reason: str) -> int:
+    """Remove items; return the number of entries that went. What could not be removed is added to the refusals."""
     gone = []
     for item in plan.items:
         # One refused item hinders no other.
@@ -169,7 +169,9 @@ def remove(plan: Removal, reason: str) -> None:
             gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             plan.refusals.append(Refusal(item.cache, item.path, str(error)))
-    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
+    digests = [address[-64:] for item in gone for address in item.addresses]
+    note_removed(digests, reason)
+    return len(digests)
 
 
 def find_items(
@@ -295,20 +297,24 @@ def _choose_entries(
     return collect_items(gone, listed)
 
 
-def brought() -> list[tuple[ListedEntry, list[str]]]:
-    """Return kcl's own entries that came from a remote, each with the ids of its keys."""
-    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), [])
-    listed = [*inventory.entries(all_rows=True, own=True), *memos]
+def brought(faults: list[Refusal] | None = None) -> list[tuple[ListedEntry, list[str]]]:
+    """Return kcl's own entries that came from a remote, each with the ids of its keys.
+
+    What cannot be read is added to `faults`.
+    """
+    faults = [] if faults is None else faults
+    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), faults)
+    listed = [*inventory.entries(all_rows=True, own=True, faults=faults), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
 
 
-def remove_brought(signer: str) -> int:
-    """Remove the entries that came under a key; return the number of those that are gone."""
+def remove_brought(signer: str) -> tuple[int, list[Refusal]]:
+    """Remove the entries that came under a key; return the number of those that went, and what could not be removed."""
     gone = [entry for entry, ids in brought() if signer in ids]
     plan = Removal(collect_items(gone, []), [])
-    remove(plan, "kcl purge")
+    number = remove(plan, "kcl purge")
     process.changed()
-    return len(gone) - len(plan.refusals)
+    return number, plan.refusals
 
 
 def remove_path(path: str) -> None:

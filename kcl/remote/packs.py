@@ -26,7 +26,7 @@ from kcl.remote.stores import PackStore, RemoteFault
 _SECONDS = 25.0
 _TOGETHER = 64 << 20  # bytes of packs that one process loads
 _DAY = 86400.0
-_AT_ONCE = 8  # packs that are asked for
+_KEYS = 8  # whose packs are asked for
 # Seconds before the second try, and before a later one at most.
 _PAUSE, _LONGEST = 0.05, 5.0
 
@@ -211,11 +211,13 @@ def _bundles(
     remarks: list[str],
 ) -> Iterator[tuple[PublicKey, bytes]]:
     """Yield the bundles in the packs of a project that are there, with their keys."""
-    names = [driver.pack_name(project, key) for key in keys]
+    names = [driver.pack_name(project, key) for key in keys[:_KEYS]]
     room = _TOGETHER
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
+    if len(keys) > _KEYS:
+        remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
+    with ThreadPoolExecutor(_KEYS) as threads:
         answers = [threads.submit(store.get, name) for name in names]
-    for key, name, answer in zip(keys, names, answers, strict=True):
+    for key, name, answer in zip(keys, names, answers, strict=False):
         try:
             blob = answer.result()
             if blob is None:

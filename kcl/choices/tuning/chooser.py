@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -237,16 +238,18 @@ class ByTable:
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
 
-        Raises RecipeError if no choice is valid.
+        Raises RecipeError if none of the first choices is valid.
         """
         if 0 in sizes.values() or not (refusal := self.refusal(self.defaults, sizes)):
             return self.defaults
         for choice in self.space.choices(self.given, sizes, _LOOKED):
             return choice
+        is_whole = math.prod(len(self.space.lists[name]) for name in self.defaults) <= _LOOKED
+        among, others = ("", "all") if is_whole else (f" among its first {_LOOKED}", "these")
         raise RecipeError(
-            f"kernel {self.name!r} has no valid choice for {describe(sizes)}: for its default {describe(self.defaults)} "
-            f"{refusal}, and so for the first {_LOOKED} others; give the space a choice for these sizes, or correct the "
-            "where"
+            f"kernel {self.name!r} has no valid choice for {describe(sizes)}{among}: for its default "
+            f"{describe(self.defaults)} {refusal}, and so for {others} others; give the space a choice for these sizes, "
+            "or correct the where"
         )
 
     def digest_default(self, sizes: Mapping[str, int], choice: Choice) -> str:
@@ -365,7 +368,9 @@ class ByTable:
         # A text may name no dtype. The launch says so.
         with suppress(TypeError):
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
-        place = (is_launch, _device(holder), *types.items(), *sizes.values())
+        # A decision of a block without the layer is one for such blocks.
+        is_off = _is_off_in_block()
+        place = (is_launch, is_off, _device(holder), *types.items(), *sizes.values())
         decision, state = self._decisions.get(place), _state()
         if decision is None:
             if is_launch and state.untuned is not None and place not in self._offered:
@@ -375,14 +380,13 @@ class ByTable:
             untuned = self.decide_default(None, sizes)
             case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
             decision = self._look_up(case)
-            # The next call decides anew after an error, and also in and after a block without the
-            # layer, so that a decision does not outlive the block.
-            if decision.error is None and not _is_off_in_block():
+            # The next call decides anew after an error.
+            if decision.error is None:
                 if len(self._decisions) >= _DECISIONS:
                     self._decisions.clear()
                 self._decisions[place] = decision
-            if decision.error is None and is_launch:
-                self._note(decision)
+                if is_launch:
+                    self._note(decision)
         return decision
 
     def _note(self, decision: Decision) -> None:
@@ -453,7 +457,7 @@ class ByTable:
         return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
     def decide_default(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        """Return the decision for the defaults; raises RecipeError if the whole space has no valid choice."""
+        """Return the decision for the defaults; raises RecipeError as `default_at` does."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 

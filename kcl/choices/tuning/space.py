@@ -201,11 +201,12 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
             raise TypeError(
                 f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {tolerance!r}"
             )
+    cases = tuple(cases)
     if not all(isinstance(case, Mapping) for case in cases):
         raise TypeError(
             f"kcl.space(cases=...) takes arguments by name, as [{{'x': array}}], not {cases!r}"
         )
-    return Space(lists, (), Comparison(compare, tolerance, tuple(cases)))
+    return Space(lists, (), Comparison(compare, tolerance, cases))
 
 
 def describe(values: Mapping[str, Any]) -> str:

@@ -349,9 +349,12 @@ def _read(fields: Any) -> Row | None:
     try:
         best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in fields.get("best", ())]
         row = Row(**{**fields, "choice": dict(fields["choice"]), "best": tuple(best)})
-        # A decision computes with these. What else is wrong makes no choice valid.
-        is_sound = all(isinstance(size, int) for size in row.sizes) and all(
-            isinstance(mapping, dict) for mapping in (row.dtypes, row.includes)
+        # A decision computes with these, and shows them. What else is wrong makes no choice valid.
+        ratios = [row.ratio or 0.0, *[ranked.ratio for ranked in best]]
+        is_sound = (
+            all(isinstance(size, int) for size in row.sizes)
+            and all(isinstance(ratio, (int, float)) for ratio in ratios)
+            and all(isinstance(mapping, dict) for mapping in (row.dtypes, row.includes))
         )
         exact = row._replace(sizes=tuple(row.sizes), codes=tuple(row.codes))
         return exact if is_sound else None

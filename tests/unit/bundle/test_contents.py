@@ -180,7 +180,7 @@ class TestStore:
         signed = isinstance(signers, list)
         places = {(entry.layer, entry.address): ids for entry, ids in purge.brought()}
         assert places == ({place: signers} if signed else {})
-        assert purge.remove_brought("b") == signed
+        assert purge.remove_brought("b") == (signed, [])
         assert (layers.generator().read(place[1]) is None) == signed
 
 

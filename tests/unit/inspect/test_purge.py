@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
+import sqlite3
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from stored import DAY, put
 
 import kcl
 from kcl import option
-from kcl.base import events, settings
+from kcl.base import events, process, settings
 from kcl.base.events import Event
 from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry
@@ -209,6 +211,24 @@ def test_brought():
         layers.generator().publish(rows[-1].key.digest, rows[-1])
     memos.put(rows[0].key.digest, rows[0].described(signers=["b", "a"]).pack())
     assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
-    assert purge.remove_brought("a") == 2
+    assert purge.remove_brought("a") == (2, [])
     left = [layers.generator().read(row.key.digest) is not None for row in rows]
     assert (left, [*memos.scan()]) == ([False, True, True], [])
+
+
+@pytest.mark.faults
+def test_brought_refused():
+    """What another process locks stays, and is no number of what went; what cannot be read is told."""
+    layer, entry = layers.generator(), Entry(Key([Part("a", "b")]), {"signers": ["a"]}, {})
+    layer.publish(entry.key.digest, entry)
+    process.changed()
+    with closing(sqlite3.connect(layer.place, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        number, refusals = purge.remove_brought("a")
+        other.execute("ROLLBACK")
+    assert (number, [refusal.place for refusal in refusals]) == (0, [layer.place])
+    assert purge.remove_brought("a") == (1, [])
+    faults = []
+    pathlib.Path(layer.place).write_bytes(b"no database" * 1000)
+    assert purge.brought(faults) == []
+    assert [fault.cache for fault in faults] == ["generator"]

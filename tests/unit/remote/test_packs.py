@@ -189,7 +189,7 @@ class TestTravel:
         )
         assert there.has() == {"one", "two", "both"}
         assert {*brought()["both"]} == {seal.key_of(key).id for key in (line, here.line)}
-        assert purge.remove_brought(seal.key_of(line).id) == 2
+        assert purge.remove_brought(seal.key_of(line).id) == (2, [])
         assert there.has() == {"one"}
 
     @pytest.mark.parametrize(

@@ -326,7 +326,7 @@ class TestDispatch:
             tuning = axpy().tune(queue, x=np.ones(100, np.float32))
             assert tuning.why == f"nothing can be stored: {off}"
 
-    def test_off_in_a_block(self, queue):
+    def test_off_in_a_block(self, queue, looks):
         """What is decided in a block without the layer ends with the block, also for a call that is played."""
         kernel, x = filling(), cl_array.zeros(queue, 4, np.int32)
         put(kernel, queue, row(value=3, how="right"))
@@ -334,6 +334,8 @@ class TestDispatch:
             for _time in range(2 * HOT):
                 kernel(queue, x=x)
             assert x.get().tolist() == [1] * 4
+            # It is decided once a block, and noted once.
+            assert [look.layer for look in looks].count("tuning") == 1
             assert kernel.explain(queue).endswith("off: kcl.disabled()")
         kernel(queue, x=x)
         assert x.get().tolist() == [3] * 4

@@ -91,7 +91,7 @@ class TestComparison:
     def test_options(self):
         """A space keeps how results are compared, also with a where."""
         cases = [{"x": [1, 2]}]
-        space = kcl.space(block=[16], compare=len, tolerance={"y": (1e-5, 1e-8)}, cases=cases)
+        space = kcl.space(block=[16], compare=len, tolerance={"y": (1e-5, 1e-8)}, cases=iter(cases))
         found = space.where(lambda block: block > 0).comparison
         assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
         assert kcl.space(block=[16]).comparison == (None, None, ())
