@@ -267,7 +267,7 @@ class Layer:
         for store in list(stores):
             try:
                 result = use(store)
-            except _FAULTS as error:
+            except (*_FAULTS, ImportError) as error:
                 if isinstance(error, UnusableDirectory):
                     self.notes.append(f"memory only: {error}" if store.writable else str(error))
                     self.stores.remove(store)

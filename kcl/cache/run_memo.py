@@ -19,7 +19,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 
 KEPT = 64
-_FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
+_FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, ImportError)
 
 
 class UsedMemos:

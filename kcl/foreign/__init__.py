@@ -299,6 +299,20 @@ def with_usable_cache(load: Callable[[], object]) -> None:
             load()
 
 
+class RestingCollector:
+    """Whether Python's collector rests for kcl: in a child that another thread forks meanwhile it works again."""
+
+    rests = False
+
+    def after_fork(self) -> None:
+        if self.rests:
+            self.rests = False
+            gc.enable()
+
+
+_collector = process.shared(RestingCollector)
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Let Python's collector rest in a block, and have it take the objects of the block for old ones.
@@ -308,6 +322,8 @@ def _uncollected() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
+    state = _collector()
+    state.rests = True
     gc.disable()
     try:
         yield
@@ -317,6 +333,7 @@ def _uncollected() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
         gc.enable()
+        state.rests = False
 
 
 def provide_pocl() -> str:

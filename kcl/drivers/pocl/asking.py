@@ -161,7 +161,8 @@ def flush(
         # A job in work may lack the size of a later launch.
         if helper_use().asked:
             client.idle(folder, seconds, told, starts=True)
-        _hand_over(partial())
+        with layers.binary().reporting("complete entries"):
+            _hand_over(partial())
         done = client.idle(folder, seconds, told, starts=True)
     client.dismiss(folder)
     return done

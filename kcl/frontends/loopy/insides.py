@@ -130,9 +130,9 @@ def _take(is_early: bool = False) -> None:
     state.watch.add([holder.thing for holder in new])
     if is_early:
         # A callable of another package was put there before kcl attended. What was in its place is not known.
-        for holder in new:
+        for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
             names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-            if names and not isinstance(holder.thing, _TABLES):
+            if names:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
 

@@ -1,6 +1,6 @@
 """Making: a record is carried out with loopy itself, and loopy's own objects answer what a program asks.
 
-Proofs stand for the results in a warm start: it makes nothing, and does without this module and loopy.
+Proofs stand for the results in a warm start, which makes nothing. A warm start of recipes does without this module.
 """
 
 from __future__ import annotations

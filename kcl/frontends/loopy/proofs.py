@@ -8,7 +8,6 @@ no proofs: there a call that waited would be carried out all the same.
 
 from __future__ import annotations
 
-import functools
 import time
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.frontends.loopy import moment
+from kcl.generate import distributions
 
 # The proofs in a row, at most: the latest ones stay.
 LIMIT = 4096
@@ -78,6 +78,7 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._own_key: Key | None = None
         # The moment of the layer when its rows were read last.
         self._as_of: object = None
         self.known: dict[str, Proof] = {}
@@ -86,9 +87,12 @@ class Group:
         # True once this process carried out a call that no earlier run proved.
         self.has_new = False
 
-    @functools.cached_property
+    @property
     def _key(self) -> Key:
-        return Key((Part("proofs", self._name), *moment.shared()))
+        # Without a lock: a fork may happen while another thread reads the files of the generators.
+        if self._own_key is None:
+            self._own_key = Key((Part("proofs", self._name), *moment.shared()))
+        return self._own_key
 
     def read(self) -> None:
         """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
@@ -114,8 +118,12 @@ class Group:
             return
         with _state().lock:
             new, self.new = self.new, {}
+        # The key may be made of the files as they are now, which prove nothing of the calls.
+        key = self._key
+        if distributions.changed():
+            return
         # The layer remembers the row that it read: what other processes added since would be lost.
-        layers.generator().memory.pop(self._key.digest, None)
+        layers.generator().memory.pop(key.digest, None)
         before = self._stored()
         merged = {
             **_proven(before),
@@ -130,7 +138,7 @@ class Group:
             "proven": dict(list(merged.items())[-LIMIT:]),
             **origin(before),
         }
-        layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
+        layers.generator().publish(key.digest, Entry(key, about, {}))
 
 
 def _proven(entry: Entry | None) -> dict[str, Any]:
@@ -174,7 +182,7 @@ def use() -> None:
 
 
 def write() -> None:
-    """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
+    """Publish the unpublished proofs of all groups if a unit has a key. Raises nothing unless `KCL_STRICT=fault`."""
     is_asked = bool(events.total()["made"])
     if (is_asked and not _state().are_used) or layers.generator().off(_LOOPY):
         return

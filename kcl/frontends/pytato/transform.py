@@ -63,7 +63,8 @@ def noting_messages(function: Any) -> Iterator[list[str]]:
     """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
     asked = list[str]()
     owner = vars(function.__self__) if is_of_context(function) else {}
-    own = {name: value for name, value in owner.items() if type(value).__module__ == _MPI}
+    kind = getattr(sys.modules.get(_MPI), "Comm", ())
+    own = {name: value for name, value in owner.items() if isinstance(value, kind)}
     noting = {name: _noting(value, asked) for name, value in own.items()}
     owner.update(noting)
     try:

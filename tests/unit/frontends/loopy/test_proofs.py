@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kcl.base import events
+from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.layer import Layer
 from kcl.frontends.loopy import moment, proofs
@@ -45,6 +45,14 @@ class TestFinding:
     def test_what_was_not_written_is_not_found(self):
         """A proof that no process published is none."""
         proofs.add("a", QUIET, proofs.group("driver.py"))
+        new_process()
+        assert proofs.find("a", proofs.group("driver.py")) is None
+
+    def test_edited_generators(self, monkeypatch):
+        """Calls of a run in which a generator was edited prove nothing: the key may be made of the new files."""
+        monkeypatch.setattr(process, "STARTED", 0)
+        stored("driver.py", "a")
+        monkeypatch.undo()
         new_process()
         assert proofs.find("a", proofs.group("driver.py")) is None
 
