@@ -11,6 +11,7 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
+from kcl.cli.purge import remove_signed
 from kcl.inspect import purge as purging
 from kcl.inspect.inventory import Refusal
 from kcl.remote import seal
@@ -101,8 +102,5 @@ def forget(name: str, purge: bool | None) -> None:
     elif brought and (
         click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
     ):
-        number, refusals = purging.remove_brought(gone.id)
-        output.complain(*(refusal.words("could not be removed") for refusal in refusals))
-        output.say(f"{counted(number, 'entry', 'entries')} removed")
-        faults += refusals
+        faults += remove_signed(gone.id)
     output.end(bool(faults))

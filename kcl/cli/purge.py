@@ -85,11 +85,16 @@ def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
     if dry_run:
         click.echo(f"{words} would be removed: this is a dry run")
     elif yes or click.confirm(f"Remove {words}?", abort=True):
-        number, refusals = removing.remove_brought(signer)
-        output.complain(*(refusal.words("could not be removed") for refusal in refusals))
-        click.echo(f"{counted(number, 'entry', 'entries')} removed")
-        faults += refusals
+        faults += remove_signed(signer)
     output.end(bool(faults))
+
+
+def remove_signed(signer: str) -> list[Refusal]:
+    """Remove what came under a key, and say how much; complain of what could not be removed, and return that."""
+    number, refusals = removing.remove_brought(signer)
+    output.complain(*(refusal.words("could not be removed") for refusal in refusals))
+    output.say(f"{counted(number, 'entry', 'entries')} removed")
+    return refusals
 
 
 def _show(removal: removing.Removal) -> None:
