@@ -48,6 +48,12 @@ def is_of_kcl(value: Any) -> bool:
     )
 
 
+def is_being_imported(module: Any) -> bool:
+    """Return True if the import of a module has begun and not ended: the module lacks names that it will have."""
+    # Python's own mark, by which an import of another thread waits.
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
 def uncounted(function: Any) -> None:
     """Have warnings that code gives below a function name the line of its caller, as if the function were not there.
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple
 
-from kcl.base import process, settings
+from kcl.base import is_being_imported, process, settings
 from kcl.base.settings import trust
 from kcl.foreign.table import ROWS, CacheRow, placed_by
 
@@ -270,7 +270,7 @@ def import_anyway(name: str) -> None:
     """
     module = sys.modules.get(name)
     # An import that another thread has begun is awaited.
-    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+    if module is None or is_being_imported(module):
         with_usable_cache(lambda: import_module(name))
 
 

@@ -52,11 +52,12 @@ def install() -> None:
         # A second call would put the function in front of itself.
         if _import is not None:
             return
+        # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
+        # through the function is heard.
+        if not _is_switched_off():
+            attended.Listener(_leading, _take).install()
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
-    # With that layer off no key asks what packages hold.
-    if not _is_switched_off():
-        attended.Listener(_leading, _take).install()
     frontends.receive("loopy", named_by)
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import below_kcl, is_of_kcl, process, settings
+from kcl.base import below_kcl, is_being_imported, is_of_kcl, process, settings
 from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
@@ -115,7 +115,11 @@ def _take(is_early: bool = False) -> None:
         name: module
         # The list is a copy: another thread may import a module meanwhile.
         for name, module in list(sys.modules.items())
-        if type(module) is ModuleType and name not in state.modules and _is_generators(name)
+        if type(module) is ModuleType
+        and name not in state.modules
+        and _is_generators(name)
+        # What such a module lacks would count as added by the program.
+        and not is_being_imported(module)
     }
     if not modules:
         return
@@ -256,13 +260,13 @@ def refuse() -> None:
 def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
-    if listener.is_under_way() or (
-        "loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")
-    ):
+    loopy = sys.modules.get("loopy")
+    if listener.is_under_way() or is_being_imported(loopy):
         # A thread is importing loopy, and the baseline is made as that ends.
         return {}
     with state.lock:
-        if not state.modules:
+        # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
+        if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
         _compare(_changed())
         return _changes()

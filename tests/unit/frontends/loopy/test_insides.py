@@ -36,6 +36,25 @@ class TestNow:
         """Nothing has changed."""
         assert not changed()
 
+    def test_an_import_that_nobody_hears(self, child):
+        """A finder in front of kcl's finds loopy, and not what loopy imports: loopy counts as of its import's end."""
+        code = """
+            import importlib, json, sys
+            import kcl.loopy
+            from importlib.machinery import PathFinder
+            class InFront:
+                def find_spec(self, name, path=None, target=None):
+                    return PathFinder.find_spec(name, path, target) if name == "loopy" else None
+            sys.meta_path.insert(0, InFront())
+            loopy = importlib.import_module("loopy")
+            from kcl.frontends.loopy import insides
+            found = [sorted(map(str, insides.now()))]
+            loopy.auto = 5
+            found.append([name for _holder, name in insides.now()])
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [[], ["auto"]]
+
     @pytest.mark.parametrize(
         ("holder", "name", "value"),
         [
