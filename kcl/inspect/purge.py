@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kcl import drivers, foreign
 from kcl.base import process, settings
-from kcl.base.settings import option, parsers, trust
+from kcl.base.settings import parsers, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import signers
@@ -183,7 +183,7 @@ def find_items(
     """
     own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
     shared, pattern = own.get(name, ("", ""))
-    folder = option.folder(shared) if shared else foreign.place(name).path
+    folder = settings.folder(shared) if shared else foreign.place(name).path
     fault, paths = _LINK if os.path.islink(folder) else "", list[str]()
     try:
         if shared:

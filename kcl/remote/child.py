@@ -56,7 +56,7 @@ def run(
     `more` are arguments of `packs.pull` or `packs.push`. A child that has not answered goes on. It keeps `lock` open, a
     descriptor. Raises OSError, and RemoteFault if this interpreter cannot be started again.
     """
-    root = os.path.dirname(option.folder("kcl"))
+    root = option.get_cache_dir()
     request = {"work": work, "project": project, "address": address, "root": root, "more": more}
     ended = _start({**request, "kcl": settings.PACKAGE, "path": _path()}, lock)
     try:

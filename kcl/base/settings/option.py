@@ -18,7 +18,6 @@ from types import ModuleType
 
 from kcl.base import process, settings
 from kcl.base.settings import chosen_roots
-from kcl.base.settings import folder as folder
 
 __all__ = ["cache_dir", "get_cache_dir"]
 
@@ -96,7 +95,7 @@ def get_cache_dir() -> str:
     ...     kcl.option.get_cache_dir()
     '/tmp/private'
     """
-    return os.path.dirname(folder("kcl"))
+    return os.path.dirname(settings.folder("kcl"))
 
 
 def reason() -> str:

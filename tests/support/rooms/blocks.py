@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kcl.base.settings import option
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -14,7 +14,7 @@ from kcl.cache.stores.directory import Directory
 
 def folder():
     """Return the folder of the layer."""
-    return os.path.join(option.folder("kcl"), "blocks")
+    return os.path.join(settings.folder("kcl"), "blocks")
 
 
 ROW = layers.LayerRow({}, ("kcl", "blocks"), folder, lambda: [Directory(folder(), notes_use=True)])

@@ -2,7 +2,7 @@
 
 import os
 
-from kcl import option
+from kcl.base import settings
 from kcl.cache import run_memo
 from kcl.cache.key import Key
 from kcl.cache.run_memo import RunMemo
@@ -12,7 +12,7 @@ KEY = Key([("driver", "a.py")])
 
 def paths():
     """List the files that runs have left."""
-    folder = os.path.join(option.folder("kcl"), "notes")
+    folder = os.path.join(settings.folder("kcl"), "notes")
     return sorted(
         os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names
     )

@@ -15,7 +15,6 @@ from handle_recipes import add
 from stored import DAY, put
 
 import kcl
-from kcl import option
 from kcl.base import events, process, settings
 from kcl.base.events import Event
 from kcl.cache import layers, places, run_memo
@@ -116,10 +115,10 @@ class TestItems:
         put("first")
         put("first", layer="generator", function="f")
         database = layers.generator().place
-        pathlib.Path(option.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
-        pathlib.Path(option.folder("pyopencl"), "somebody").mkdir()
-        os.makedirs(os.path.join(option.folder("kcl"), "journal"))
-        os.makedirs(os.path.join(option.folder("kcl"), "src"))
+        pathlib.Path(settings.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
+        pathlib.Path(settings.folder("pyopencl"), "somebody").mkdir()
+        os.makedirs(os.path.join(settings.folder("kcl"), "journal"))
+        os.makedirs(os.path.join(settings.folder("kcl"), "src"))
         (generator,) = found("generator")[0]
         (binary,) = found("binary")[0]
         (kept,) = found("kept")[0]
@@ -135,11 +134,11 @@ class TestItems:
 
     def test_links(self, treasure, monkeypatch):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
-        pathlib.Path(option.folder("kcl")).parent.mkdir(parents=True)
-        os.symlink(treasure, option.folder("kcl"))
-        os.makedirs(option.folder("pyopencl"))
-        os.symlink(treasure, os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-        monkeypatch.setenv("CUDA_CACHE_PATH", option.folder("kcl"))
+        pathlib.Path(settings.folder("kcl")).parent.mkdir(parents=True)
+        os.symlink(treasure, settings.folder("kcl"))
+        os.makedirs(settings.folder("pyopencl"))
+        os.symlink(treasure, os.path.join(settings.folder("pyopencl"), "kcl-binary-v1"))
+        monkeypatch.setenv("CUDA_CACHE_PATH", settings.folder("kcl"))
         for name in ("kept", "binary", "cuda"):
             items, (refusal,) = found(name)
             assert not items

@@ -8,8 +8,7 @@ import time
 import pytest
 import remotes
 
-from kcl.base import process
-from kcl.base.settings import option
+from kcl.base import process, settings
 from kcl.cache import notes as states
 from kcl.remote import notes
 from kcl.remote.notes import Outcome
@@ -29,7 +28,7 @@ def days(monkeypatch):
 def test_round_trip():
     """A note has its outcome; a note of another form is none, and reading makes no folder."""
     assert notes.read(NOTE) is None
-    assert not pathlib.Path(option.folder("kcl")).exists()
+    assert not pathlib.Path(settings.folder("kcl")).exists()
     notes.write(NOTE, CAME)
     assert notes.read(NOTE) == CAME
     for value in (None, 7, {}, [*range(9)]):
