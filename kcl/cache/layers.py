@@ -111,7 +111,7 @@ def opened() -> dict[str, Layer]:
 
 def reset() -> None:
     """Forget every layer, so that the next look-up reads switches and places again, and warns again."""
-    process.changed()
+    process.on_change()
 
 
 def _open(name: str) -> Layer:

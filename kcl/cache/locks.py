@@ -132,7 +132,7 @@ def sign(descriptor: int) -> None:
 
 def open_lock(path: str) -> int:
     """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
-    descriptor = trust.opened(path, trust.LOCK)
+    descriptor = trust.open_file(path, trust.LOCK)
     _state().descriptors.add(descriptor)
     return descriptor
 

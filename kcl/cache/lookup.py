@@ -215,7 +215,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         raise
     except BaseException:
         failed = Look("miss", "the recipe raised an error")
-        events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
+        events.emit(_event(stage, job, failed, time.perf_counter() - started), lead=lead)
         raise
     if (
         look.outcome != "hit"
@@ -232,7 +232,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         finally:
             # The event tells the outcome, whether the attempt fails or not.
             event = _event(stage, job, look)
-            events.emit(event, look.key, texts=stage.texts(look), asking=lead)
+            events.emit(event, look.key, texts=stage.texts(look), lead=lead)
         from kcl.cache import faults
 
         raise faults.forbidden(event, look.key)

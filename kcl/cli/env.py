@@ -160,7 +160,7 @@ def _make_line(variable: str, value: str | None, read_by: tuple[str, ...], effec
 
 def _describe_own(setting: settings.Setting) -> Line:
     value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
-    if setting.of_file:
+    if setting.file_only:
         ignored = "; the variable counts for nothing" if value is not None else ""
         value, effect = None, f"{effect} (settings file alone{ignored})"
     if value is None and setting.key in settings.from_file():

@@ -45,7 +45,7 @@ class ProcessEnd:
     def at_exit(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        if events.asked():
+        if events.has_looked_up():
             self._explain()
             _write_journal()
         self.add_to_file()
@@ -169,7 +169,7 @@ def _write_record() -> bool:
     from kcl.inspect.history import records
 
     if _is_worker():
-        process.work_on()
+        process.in_worker()
     if layers.opened() and not _is_on():
         return False
     return records.write([*remarks(), *events.remarks()], late() if _is_on() else ())

@@ -139,7 +139,7 @@ def purge(
         with suppress(OSError):
             os.rmdir(places.own())
         # What the layers hold in memory goes too.
-        process.changed()
+        process.on_change()
     return plan
 
 
@@ -313,7 +313,7 @@ def remove_brought(signer: str) -> tuple[int, list[Refusal]]:
     gone = [entry for entry, ids in brought() if signer in ids]
     plan = Removal(collect_items(gone, []), [])
     number = remove(plan, "kcl purge")
-    process.changed()
+    process.on_change()
     return number, plan.refusals
 
 

@@ -68,7 +68,7 @@ def install() -> None:
         from kcl.frontends.loopy import imports
 
         state.done.clear()
-        state.finder = attended.runner(
+        state.finder = attended.run_modules(
             lambda name: name in TABLE and name not in state.done,
             lambda package, loader: _run(package.__name__, package, loader),
         )

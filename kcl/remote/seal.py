@@ -201,7 +201,7 @@ def _names(folder: str) -> list[str]:
 def _read(path: str) -> str:
     """Return the text of a file that only this user, or root, can write; raises OSError."""
     # A byte that is no ASCII makes a line that is no key.
-    return trust.content(path, _LARGE, frozenset({0}))[0].decode("ascii", "replace")
+    return trust.read(path, _LARGE, frozenset({0}))[0].decode("ascii", "replace")
 
 
 def _write(path: str, line: str) -> None:

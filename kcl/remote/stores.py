@@ -235,7 +235,7 @@ class FileStore(PackStore):
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             # To open the file has NFS ask its server.
-            with trust.reading(os.path.join(self._root, name)) as stream:
+            with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 status = os.fstat(stream.fileno())
                 mark = status.st_ino, status.st_mtime_ns, status.st_size
                 return check_size(stream.read(LIMIT + 1)), mark
@@ -256,7 +256,7 @@ class FileStore(PackStore):
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
         # The lock, and a pack that is being written, have names that begin with a full stop.
         for name in glob.glob(f"{'?' * _DIGITS}/*", root_dir=self._root):
-            with trust.reading(os.path.join(self._root, name)) as stream:
+            with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 yield name, os.fstat(stream.fileno()).st_size, stream.read(HEAD)
 
     def delete(self, name: str) -> None:

@@ -68,7 +68,7 @@ def lock(name: str) -> int:
     """Open a file to be locked, in a folder that is made; raises OSError and UnusableDirectory."""
     folder = places.own(places.PACKS)
     trust.make_trusted(folder)
-    return trust.opened(os.path.join(folder, f"{name}.lock"), trust.LOCK)
+    return trust.open_file(os.path.join(folder, f"{name}.lock"), trust.LOCK)
 
 
 @contextmanager

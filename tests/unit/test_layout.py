@@ -452,7 +452,7 @@ BESIDE = {
         generate.distributions.Owner generate.distributions.PackagePlace generate.files.File
     """,
     "the journal, and what explains a miss": """
-        base.events.Collection base.events.MissNote cache.phrases.Difference
+        base.events.MissNote cache.phrases.Difference
     """,
     "the words for differences": "cache.phrases.About cache.phrases.Origin",
     "the tools of drivers": "programs.open_jobs.OpenJobs",

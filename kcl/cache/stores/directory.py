@@ -95,7 +95,7 @@ class Directory:
 
     def _head(self, path: str, length: int) -> Head:
         try:
-            start, status = trust.content(path, length, self._others)
+            start, status = trust.read(path, length, self._others)
         except OSError as error:
             if error.errno in _NO_ENTRY:
                 raise DamagedEntry(
@@ -122,7 +122,7 @@ class Directory:
     def _is_there(self) -> bool:
         if not self._trusted and trust.check(self.location, self._others):
             if self.writable:
-                trust.refuse_roots(self.location)
+                trust.refuse_root_owned(self.location)
             self._trusted = True
         return self._trusted
 
@@ -171,7 +171,7 @@ class Directory:
 def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
     temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
-    descriptor = trust.opened(temporary, _WRITE, mode)
+    descriptor = trust.open_file(temporary, _WRITE, mode)
     try:
         try:
             rest = memoryview(blob)

@@ -231,7 +231,7 @@ class Rows(Database):
             trust.make_trusted(os.path.dirname(self.location))
             # Another process was faster.
             with suppress(FileExistsError):
-                os.close(trust.opened(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+                os.close(trust.open_file(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
         def step(connection: sqlite3.Connection) -> None:
             if self._prepared is not connection:

@@ -233,7 +233,7 @@ class Pocl(Driver):
 def _holds(path: str, content: bytes) -> bool:
     """Return True if a file holds these bytes, or is missing."""
     try:
-        with trust.reading(path) as stream:
+        with trust.open_to_read(path) as stream:
             return stream.read(len(content) + 1) == content
     except FileNotFoundError:
         return True

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.base import process, settings, uncounted
+from kcl.base import hide_from_warnings, process, settings
 from kcl.cache import layers
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy import executor, making, moment, proofs, recorder, texts, unmade
@@ -54,7 +54,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     for holder, name, make in rows:
         own = getattr(holder, name)
         replaced.append((holder, name, functools.wraps(own)(make(own))))
-        uncounted(replaced[-1][2])
+        hide_from_warnings(replaced[-1][2])
     return replaced
 
 

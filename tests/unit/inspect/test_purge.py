@@ -220,7 +220,7 @@ def test_brought_refused():
     """What another process locks stays, and is no number of what went; what cannot be read is told."""
     layer, entry = layers.generator(), Entry(Key([Part("a", "b")]), {"signers": ["a"]}, {})
     layer.publish(entry.key.digest, entry)
-    process.changed()
+    process.on_change()
     with closing(sqlite3.connect(layer.place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         number, refusals = purge.remove_brought("a")

@@ -119,7 +119,7 @@ class TestWriting:
         """A process that asked its units, and has no key of any, publishes no proofs and opens no store."""
         proofs.add("a", QUIET, proofs.group("driver.py"))
         if asks:
-            events.made("str", "driver.py:1")
+            events.count_question("str", "driver.py:1")
         if looks_up:
             proofs.use()
         proofs.write()
