@@ -193,7 +193,7 @@ def _print(text: str) -> None:
 
 def late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
-    if not foreign.changed():
+    if not foreign.has_changed():
         return []
     from kcl.foreign import late_switches
 

@@ -203,7 +203,7 @@ def find_items(
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
-        measured = contents.of([path], ".*")
+        measured = contents.count([path], ".*")
         if before is None or 0.0 < measured.newest < before:
             yield RemovalItem(name, path, measured.entries, measured.bytes)
 

@@ -122,7 +122,7 @@ def _run(name: str, package: Any, loader: Any) -> None:
     from kcl.base import spans
 
     with spans.span(f"import {name}"):
-        foreign.with_usable_cache(lambda: loader.exec_module(package))
+        foreign.load_with_usable_cache(lambda: loader.exec_module(package))
     _put(name, package)
 
 
