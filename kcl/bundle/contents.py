@@ -146,7 +146,7 @@ def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
     """Return why an entry does not go into its layer here; empty if it does."""
     layer, owners = layers.layer(kind), layers.TABLE[kind].owners
     front_ends = owners.keys() & {str(entry.metadata.get("front_end"))}
-    if layer.is_off(frozenset(front_ends)):
+    if layer.is_off_for_all(frozenset(front_ends)):
         return f"the {kind} layer is off: {layer.off(frozenset(front_ends))}"
     return misfit(kind, entry.key) if usable else ""
 

@@ -439,7 +439,7 @@ LINE = (
 )
 VALUES = words(
     """
-    base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look cache.lookup.Product
+    base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look
     code.Argument code.Code code.Invoker code.LaunchableCode code.ProgramText
     generate.evidence.Evidence generate.protocol.OpenArguments generate.stage.CallValues
     programs.program_key.BuildOptions programs.program_key.ProgramSlot programs.stage.BuildRequest

@@ -199,7 +199,7 @@ def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _recorded(make: Callable[[], Any], function: str) -> Any:
     """Return what `make` returns; None where calls are not recorded, or no key holds what the call gives."""
-    if not recorder.is_on() or settings.GRAPH in layers.generator().chosen.no_cache:
+    if not recorder.is_on() or settings.GRAPH in layers.generator().options.no_cache:
         return None
     try:
         return make()

@@ -8,7 +8,7 @@ from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Product, Stage
+from kcl.cache.lookup import Look, Stage
 from kcl.cache.stores.directory import Directory
 
 
@@ -61,4 +61,5 @@ class Tune(Stage):
         best = min(job[1], key=job[2])
         address, key = place_of(job[0])
         entry = Entry(key, {"kernel": job[0], "best": best}, {})
-        return Product(best, [] if look.outcome == "bypass" else [(address, entry)])
+        publish = [] if look.outcome == "bypass" else [(address, entry)]
+        return look._replace(value=best, publish=publish)
