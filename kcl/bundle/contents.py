@@ -129,7 +129,7 @@ def store(
 
 
 def _target(kind: str) -> Layer | Store:
-    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
+    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store()
 
 
 def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
@@ -139,7 +139,7 @@ def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | Non
     """
     ids = signers(before.metadata) if before else []
     changed = new or (before if ids and signer not in ids else None)
-    return changed and changed.described(signers=sorted({*ids, signer}))
+    return changed and changed.with_metadata(signers=sorted({*ids, signer}))
 
 
 def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
@@ -171,7 +171,9 @@ def improve(before: Entry | None, entry: Entry) -> Entry | None:
         }
         if new:
             joined = there | new
-            return before.described(**{name: joined if name == "proven" else [*joined.values()]})
+            return before.with_metadata(
+                **{name: joined if name == "proven" else [*joined.values()]}
+            )
     return entry if _completeness(entry) > _completeness(before) else None
 
 

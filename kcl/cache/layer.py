@@ -123,9 +123,7 @@ class Layer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used.setdefault(address, False)
         if self.options.remote:
-            from kcl.cache import remote_use
-
-            remote_use.begin()
+            port("remote ending").begin()
         remembered = self.memory.get(address)
         if remembered is not None and remembered.entry is not None and remembered.entry.key == key:
             return remembered
@@ -239,7 +237,7 @@ class Layer:
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
         from kcl.cache import faults
 
-        faults.say(self.name, self.place, action, error)
+        faults.report(self.name, self.place, action, error)
 
     @contextmanager
     def reporting(self, action: str) -> Iterator[None]:

@@ -221,7 +221,7 @@ def _find_allowed(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Lo
         events.emit(event, look.key, texts=stage.texts(look), lead=lead)
     from kcl.cache import faults
 
-    raise faults.forbidden(event, look.key)
+    raise faults.miss_error(event, look.key)
 
 
 def _explain_error(stage: Stage[Job], look: Look, error: BaseException) -> Look:
@@ -246,7 +246,7 @@ def _settle(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float)
                 stage.layer.publish(address, entry, errors) for address, entry in look.publish
             )
             look = look._replace(size=size)
-            unstored = faults.unstored(errors)
+            unstored = faults.explain_unstored(errors)
             if look.outcome == "miss" and unstored:
                 look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")
     except MissingArguments:

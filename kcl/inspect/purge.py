@@ -303,7 +303,7 @@ def brought(faults: list[Refusal] | None = None) -> list[tuple[ListedEntry, list
     What cannot be read is added to `faults`.
     """
     faults = [] if faults is None else faults
-    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), faults)
+    memos = inventory.read_store(places.SHAPES, run_memo.store(), faults)
     listed = [*inventory.entries(all_rows=True, own=True, faults=faults), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
 

@@ -146,7 +146,7 @@ class BuiltProgram:
         if not is_asked:
             return
         for address, entry in self.made if launches else ():
-            self.build.layer.publish(address, entry.described(launched=self.launched))
+            self.build.layer.publish(address, entry.with_metadata(launched=self.launched))
         promises = self._promised()
         # The helper has the job: later launches are added as the process ends.
         if before:
@@ -169,7 +169,7 @@ class BuiltProgram:
     def _promised(self) -> tuple[Promise, ...]:
         """Return the promises with the launches of the kernels."""
         launches = self.launched
-        return tuple([(to, entry.described(launched=launches)) for to, entry in self.promises])
+        return tuple([(to, entry.with_metadata(launched=launches)) for to, entry in self.promises])
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:

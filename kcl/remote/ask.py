@@ -13,10 +13,10 @@ from typing import Any
 from kcl.base import events, process, settings
 from kcl.cache import layers
 from kcl.cache.faults import warn_once
-from kcl.cache.locks import is_locked
+from kcl.cache.locks import try_lock
 from kcl.errors import CacheFault, UnusableDirectory
-from kcl.remote import child, driver, notes, project, stores, used
-from kcl.remote.notes import Outcome
+from kcl.remote import child, outcomes, project, seal, stores, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import shown
 
 # Seconds for the start of a child that is waited for in full.
@@ -70,7 +70,7 @@ def _pull(strict: bool) -> bool:
     address = settings.read().remote
     try:
         outcome = _outcome(project.name(), address, strict)
-        if words := notes.refused_push(project.name(), address):
+        if words := outcomes.refused_push(project.name(), address):
             layers.generator().note(words)
     except (OSError, UnusableDirectory) as error:
         # There is no own cache that could take the pack.
@@ -88,14 +88,14 @@ def _pull(strict: bool) -> bool:
 
 def _outcome(name: str, address: str, strict: bool) -> Outcome:
     """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
-    note, started = notes.name("pull", name, address), time.monotonic()
+    note, started = outcomes.note_name("pull", name, address), time.monotonic()
     seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
-    lock = used.lock(driver.digest(name))
+    lock = used.open_lock(seal.project_digest(name))
     try:
         while True:
             is_mine, left = _try_lock(lock), started + seconds - time.monotonic()
             # Another process may have pulled while this one waited for the lock.
-            noted = notes.recent(note, strict)
+            noted = outcomes.recent(note, strict)
             if noted is not None or (not is_mine and left < 0):
                 return (noted or Outcome())._replace(fault="")
             if is_mine:
@@ -108,7 +108,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     if outcome is None:
         # The child left no note, so this process does.
         outcome = _no_answer(left)
-        notes.write(note, outcome)
+        outcomes.write(note, outcome)
     return outcome
 
 
@@ -119,6 +119,6 @@ def _no_answer(seconds: float) -> Outcome:
 def _try_lock(lock: int) -> bool:
     """Try to lock a file; return False if another process has it."""
     with suppress(OSError):
-        return is_locked(lock)
+        return try_lock(lock)
     # A file system without locks lets everybody in.
     return True

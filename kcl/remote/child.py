@@ -18,8 +18,8 @@ from typing import Any
 
 from kcl.base import settings
 from kcl.base.settings import option
-from kcl.remote import notes, stores
-from kcl.remote.notes import Outcome
+from kcl.remote import outcomes, stores
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import RemoteFault
 
 # A push completes entries first, and tries again beside others.
@@ -96,7 +96,7 @@ def main(
     outcome = outcome._replace(seconds=time.monotonic() - started)
     # What is only seen leaves no note.
     if more.get("load", True):
-        notes.write(notes.name(work, project, address), outcome)
+        outcomes.write(outcomes.note_name(work, project, address), outcome)
     # The parent may have ended.
     with suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(outcome).encode())

@@ -17,8 +17,8 @@ from kcl.bundle.contents import Contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache.entry import signers
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.remote import driver, seal, stores, used
-from kcl.remote.notes import Outcome
+from kcl.remote import seal, stores, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.seal import PublicKey
 from kcl.remote.stores import PackStore, RemoteFault
 
@@ -39,7 +39,7 @@ def pull(project: str, address: str, load: bool = True) -> Outcome:
     brought, size = set[str](), 0
     faults, remarks = list[str](), list[str]()
     store = stores.store_of(address, _SECONDS)
-    keys = driver.trusted_keys(address)
+    keys = seal.believed(address)
     # There may be several keys, or none that can be read.
     with suppress(RemoteFault):
         own = seal.signing()
@@ -72,7 +72,7 @@ def push(
     own key is an error, unless it is written `anew`. Raises as `pull`.
     """
     pair = seal.signing(secret)
-    if pair is None and not driver.is_unsigned(address):
+    if pair is None and not seal.is_unsigned(address):
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
     key, private = pair or (seal.UNSIGNED, None)
     with ExitStack() as stack:
@@ -86,7 +86,7 @@ def push(
         store = stores.store_of(address, _SECONDS)
         there = _others(store, project, address, key)
         mine, remarks = _mine(entries, there, key)
-        pack = _OwnPack(store, driver.pack_name(project, key), key, private, project, anew)
+        pack = _OwnPack(store, seal.pack_name(project, key), key, private, project, anew)
         outcome = pack.join(mine, there, seconds)
         words = [*remarks, outcome.remark, store.remark]
         return outcome._replace(remark="; ".join(filter(None, words)))
@@ -211,7 +211,7 @@ def _bundles(
     remarks: list[str],
 ) -> Iterator[tuple[PublicKey, bytes]]:
     """Yield the bundles in the packs of a project that are there, with their keys."""
-    names = [driver.pack_name(project, key) for key in keys[:_KEYS]]
+    names = [seal.pack_name(project, key) for key in keys[:_KEYS]]
     room = _TOGETHER
     if len(keys) > _KEYS:
         remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
@@ -246,7 +246,7 @@ def _others(store: PackStore, project: str, address: str, own: PublicKey) -> Con
     entries: Contents = {}
     # Without a trusted key there is nothing to read.
     with suppress(RemoteFault):
-        keys = [key for key in driver.trusted_keys(address) if key.id != own.id]
+        keys = [key for key in seal.believed(address) if key.id != own.id]
         for _key, data in _bundles(store, project, address, keys, [], []):
             with suppress(CacheFault):
                 entries.update(contents.unpack(data, CacheInfo()))

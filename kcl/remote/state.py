@@ -10,8 +10,8 @@ from kcl.base.settings import trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault
-from kcl.remote import ask, notes, project, seal, used
-from kcl.remote.notes import Outcome
+from kcl.remote import ask, outcomes, project, seal, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import shown
 
 
@@ -23,7 +23,7 @@ def facts() -> dict[str, Any]:
     if chosen.remote:
         name = used.last() or project.name()
         pulled, pushed = (
-            notes.read(notes.name(work, name, chosen.remote)) or Outcome()
+            outcomes.read(outcomes.note_name(work, name, chosen.remote)) or Outcome()
             for work in ("pull", "push")
         )
         refused = [f"{name}: {outcome.fault}" for outcome in (pulled, pushed) if outcome.fault]
@@ -52,7 +52,7 @@ def attempt() -> tuple[str, str]:
         outcome = ask.by_hand("pull", name, load=False)
         # This raises for a key that cannot be read.
         seal.signing()
-        fault = _unused(chosen) or outcome.fault or notes.refused_push(name, chosen.remote)
+        fault = _unused(chosen) or outcome.fault or outcomes.refused_push(name, chosen.remote)
     except (OSError, CacheFault) as error:
         fault = str(error)
     if fault:

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import notes
+from kcl.cache.locks import hold_alone
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
-from kcl.remote.used import hold_lock
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
@@ -247,7 +247,7 @@ class FileStore(PackStore):
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
         # NFS locks a file that can be written.
-        with hold_lock(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
+        with hold_alone(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
             if mark is not None and mark != self.look(name)[1]:
                 return False
             publish(path, blob, 0o644)  # less the umask

@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import notes, places
+from kcl.cache.locks import hold_alone
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
 
@@ -56,7 +56,7 @@ def take(project: str) -> Iterator[list[Place]]:
     What an error ends stays for the next push.
     """
     lists = _lists(project)
-    with hold_lock(lock(os.path.basename(lists.location))):
+    with hold_alone(open_lock(os.path.basename(lists.location))):
         names = [*lists.scan()]
         yield _read(lists, names)
         # A push that failed does not come here.
@@ -64,25 +64,11 @@ def take(project: str) -> Iterator[list[Place]]:
             lists.delete(name)
 
 
-def lock(name: str) -> int:
+def open_lock(name: str) -> int:
     """Open a file to be locked, in a folder that is made; raises OSError and UnusableDirectory."""
     folder = places.own(places.PACKS)
     trust.make_trusted(folder)
     return trust.open_file(os.path.join(folder, f"{name}.lock"), trust.LOCK)
-
-
-@contextmanager
-def hold_lock(file: int) -> Iterator[None]:
-    """Wait until this process alone has locked an open file, and close it in the end.
-
-    A file system without locks lets everybody in.
-    """
-    try:
-        with suppress(OSError):
-            process.lock(file, waits=True)
-        yield
-    finally:
-        os.close(file)
 
 
 def _lists(project: str) -> Directory:

@@ -13,7 +13,7 @@ from kcl.cache import places
 from kcl.cache.stores import Head, Stat, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 
-TEMPORARY_AGE = 3600.0
+TEMPORARY_AGE = 3600.0  # seconds after which a temporary file is a killed writer's
 NOTED = 86400.0  # seconds between two notes of a use
 
 # What a link, a special file, a directory, or a file of another owner or size raises.
@@ -107,6 +107,15 @@ class Directory:
     def delete(self, address: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._checked(address))
+
+    def keep_newest(self, number: int) -> None:
+        """Delete the files that were used longest ago, above a number of files."""
+        moments = [
+            (item.stat(follow_symlinks=False).st_mtime_ns, address)
+            for address, item in self.items()
+        ]
+        for _moment, address in sorted(moments, reverse=True)[number:]:
+            self.delete(address)
 
     def scan(self) -> Iterator[str]:
         return (address for address, _item in self.items())

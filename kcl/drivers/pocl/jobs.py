@@ -27,8 +27,8 @@ from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
-from kcl.cache.locks import close_lock, is_at, is_locked, open_lock
-from kcl.cache.stores import safe
+from kcl.cache.locks import close_lock, is_at, open_lock, try_lock
+from kcl.cache.stores import make_safe
 from kcl.cache.stores.directory import Directory, publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import DamagedEntry
@@ -246,7 +246,7 @@ class JobQueue:
     def _locked(self, shared: bool) -> int | None:
         descriptor, is_mine = open_lock(self._lock_path), False
         try:
-            is_mine = is_locked(descriptor, shared)
+            is_mine = try_lock(descriptor, shared)
         finally:
             if not is_mine:
                 close_lock(descriptor)
@@ -282,4 +282,4 @@ def setting_of(job: Entry) -> str:
 def host() -> str:
     """Return this host's name as a file's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
-    return safe(name, 80) or "local"
+    return make_safe(name, 80) or "local"

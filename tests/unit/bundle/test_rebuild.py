@@ -56,7 +56,7 @@ def test_hanging(queue, place, done, monkeypatch):
 def test_one_of_equals(queue, place, done):
     """Of several entries of one program, one is built: that whose launch is noted."""
     (entry,) = entries(queue, place, kernel())
-    bare = entry.described(launched=["moved"])
+    bare = entry.with_metadata(launched=["moved"])
     assert done([bare, entry, bare])["moved"].launch == ""
 
 

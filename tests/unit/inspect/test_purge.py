@@ -204,11 +204,11 @@ def test_memory(queue):
 
 def test_brought():
     """What came under a key goes, a memo too; what came under another one, or was made here, stays."""
-    memos, rows = run_memo.store("shapes"), []
+    memos, rows = run_memo.store(), []
     for number, ids in enumerate((["a"], ["b"], [])):
         rows.append(Entry(Key([Part("number", str(number))]), {"signers": ids}, {}))
         layers.generator().publish(rows[-1].key.digest, rows[-1])
-    memos.put(rows[0].key.digest, rows[0].described(signers=["b", "a"]).pack())
+    memos.put(rows[0].key.digest, rows[0].with_metadata(signers=["b", "a"]).pack())
     assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
     assert purge.remove_brought("a") == (2, [])
     left = [layers.generator().read(row.key.digest) is not None for row in rows]

@@ -148,7 +148,7 @@ class TestWriting:
         """A row that came from a remote still says so after a run has added to it."""
         stored("driver.py", "a")
         address = proofs.Group("driver.py")._key.digest
-        came = layers.generator().read(address).described(signers=["0123"])
+        came = layers.generator().read(address).with_metadata(signers=["0123"])
         layers.generator().publish(address, came)
         new_process()
         stored("driver.py", "b")
