@@ -20,6 +20,8 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 
+# The place of an entry: the name of its layer, or the folder of a memo, and the address there.
+EntryPlace = tuple[str, str]
 KEPT = 64
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, ImportError)
 
@@ -34,8 +36,8 @@ class UsedMemos:
 _state = process.own(UsedMemos)
 
 
-def places_used() -> list[tuple[str, str]]:
-    """Return the addresses that this process used: of entries, each with its layer, and of memos, with their folder."""
+def places_used() -> list[EntryPlace]:
+    """Return the places of the entries and memos that this process used."""
     used: dict[str, Iterable[str]] = {name: layer.used for name, layer in layers.opened().items()}
     used[places.SHAPES] = _state().addresses
     # Copies, since another thread may use an entry.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 from kcl.base import events, process, settings
@@ -43,17 +42,17 @@ def before_a_miss(strict: bool) -> bool:
     """
     state = _state()
     # Read before the lock is taken: an answer that comes while this thread waits is new to it.
-    late = state.answered
+    had_answer = state.answered
     with state.lock:
-        came = bool(state.answered) and not late
+        has_more = bool(state.answered) and not had_answer
         if state.answered is None:
             # Its holder may take the lock again. Such a call asks nothing.
             state.answered = False
             try:
-                came = _pull(strict)
+                has_more = _pull(strict)
             finally:
                 state.answered = True
-    return came
+    return has_more
 
 
 def by_hand(work: str, name: str, **more: Any) -> Outcome:
@@ -67,7 +66,8 @@ def by_hand(work: str, name: str, **more: Any) -> Outcome:
 
 def _pull(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
-    address = settings.read().remote
+    options = settings.read()
+    address = options.remote
     try:
         outcome = _outcome(project.name(), address, strict)
         if words := outcomes.refused_push(project.name(), address):
@@ -80,7 +80,7 @@ def _pull(strict: bool) -> bool:
         outcome = Outcome(str(error))
     if outcome.fault:
         words = f"kcl: the remote {shown(address)} is left out: {outcome.fault}"
-        if "fault" in settings.read().strict:
+        if "fault" in options.strict:
             raise CacheFault(words)
         warn_once("remote", words)
     return outcome.entries > 0
@@ -101,7 +101,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
             if is_mine:
                 break
             time.sleep(_PAUSE)
-        outcome = child.run("pull", name, address, left, lock)
+        outcome = child.run("pull", name, address, left, (lock,))
     finally:
         # The child keeps the lock.
         os.close(lock)
@@ -117,8 +117,8 @@ def _no_answer(seconds: float) -> Outcome:
 
 
 def _try_lock(lock: int) -> bool:
-    """Try to lock a file; return False if another process has it."""
-    with suppress(OSError):
+    try:
         return try_lock(lock)
-    # A file system without locks lets everybody in.
-    return True
+    except OSError:
+        # A file system without locks lets everybody in.
+        return True

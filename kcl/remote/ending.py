@@ -16,7 +16,8 @@ class Ending:
     """The end of a process that looked something up while there was a remote."""
 
     def __init__(self) -> None:
-        project.hand_down()
+        # The children of this process name the project as it does.
+        settings.hand_down(project.VARIABLE, project.folder())
 
     def at_exit(self) -> None:
         at_exit()

@@ -12,7 +12,7 @@ from kcl.base import process, settings
 from kcl.base.settings.file import toml
 
 # Only kcl sets this, for the children of a process with a remote. With the underscore it is no setting.
-_FOLDER = "_KCL_FOLDER"
+VARIABLE = "_KCL_FOLDER"
 _LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
 
 
@@ -20,7 +20,7 @@ class ProgramFolder:
     """The folder of the program at the first look-up with a remote; a program may leave or remove its directory."""
 
     def __init__(self) -> None:
-        self.path = settings.variable(_FOLDER) or _find_folder()
+        self.path = settings.variable(VARIABLE) or _find_folder()
 
 
 _program = process.own(ProgramFolder)
@@ -56,25 +56,22 @@ def folder() -> str:
     return _program().path
 
 
-def hand_down() -> None:
-    """Have the children of this process name the project as it does."""
-    settings.hand_down(_FOLDER, folder())
-
-
 def _find_folder() -> str:
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
-    parent = os.path.dirname(place)
-    bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
-    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
+    file = os.path.realpath(settings.program_path())
+    parent = os.path.dirname(file)
+    prefixes = (sys.prefix, sys.base_prefix, os.path.join(settings.home(), ".local"))
+    bins = [os.path.realpath(os.path.join(prefix, "bin")) for prefix in prefixes]
+    libraries = [
+        os.path.realpath(path) for path in (os.path.dirname(os.__file__), settings.PACKAGE)
+    ]
     is_tool = (
-        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
-        or parent in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
-        or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
+        not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
+        or parent in bins
+        or file.startswith(tuple(f"{library}{os.sep}" for library in libraries))
     )
     # The working directory may have been removed.
     with suppress(OSError):
-        return parent if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
+        return parent if os.path.isfile(file) and not is_tool else os.path.realpath(os.getcwd())
     return os.sep
 
 

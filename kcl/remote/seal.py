@@ -124,6 +124,11 @@ def forgotten() -> list[PublicKey]:
     return _read_keys(FORGOTTEN)
 
 
+def known_names() -> dict[str, str]:
+    """Return the names of trusted and forgotten keys by their ids. Raises as `trusted`."""
+    return {key.id: key.name for key in (*forgotten(), *trusted())}
+
+
 def forget(name: str) -> None:
     """Trust a key of `kcl key trust` no longer; raises OSError."""
     trust.make_directory(_folder(FORGOTTEN))

@@ -124,7 +124,8 @@ def test_children(main, tmp_path, monkeypatch):
     assert project.folder() == str(tmp_path)
 
 
-def test_left_directory(main, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("main")
+def test_left_directory(tmp_path, monkeypatch):
     """The working directory counts as it was at the first look-up, even if it is removed later."""
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
