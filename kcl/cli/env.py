@@ -13,7 +13,7 @@ from kcl.base import settings
 from kcl.base.settings.words import WORDS
 from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.foreign.shell import SHELLS, lines, made
+from kcl.foreign.shell import SHELLS, lines, plan_change
 from kcl.foreign.table import ROWS
 from kcl.remote.stores import shown
 
@@ -89,7 +89,7 @@ def env(
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
-        wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
+        wish = plan_change(_split(off), _split(on), directory and os.path.abspath(directory))
     return (
         lambda: {
             "set": {name: value for name, value in wish.items() if value is not None},
@@ -160,7 +160,7 @@ def _make_line(variable: str, value: str | None, read_by: tuple[str, ...], effec
 
 def _describe_own(setting: settings.Setting) -> Line:
     value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
-    if setting.of_file:
+    if setting.file_only:
         ignored = "; the variable counts for nothing" if value is not None else ""
         value, effect = None, f"{effect} (settings file alone{ignored})"
     if value is None and setting.key in settings.from_file():

@@ -18,7 +18,7 @@ from kcl.cli import output
 def _in_place_of_the_cache(file: str) -> Iterator[None]:
     """Have commands see the entries of a bundle, and no others."""
     with tempfile.TemporaryDirectory(prefix="kcl-from-") as folder, option.cache_dir(folder):
-        info = bundle.load(bundle.content(file))
+        info = bundle.load(bundle.read_file(file))
         for digest, reason in [*info.refused, *info.left_out]:
             output.complain(f"{file}: {digest[:12]}: {reason}")
         yield

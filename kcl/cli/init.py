@@ -65,7 +65,8 @@ def _make(checkout: str, folder: str) -> None:
     try:
         for name, text in {**_FILES, "token": token + "\n"}.items():
             with open(
-                trust.opened(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w"
+                trust.open_file(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL),
+                "w",
             ) as stream:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
@@ -94,7 +95,11 @@ def _undo() -> None:
 
 
 def _is_known(folder: str, token: str | None) -> bool:
-    return token is not None and not os.path.islink(folder) and not file.token_fault(folder, token)
+    return (
+        token is not None
+        and not os.path.islink(folder)
+        and not file.find_token_fault(folder, token)
+    )
 
 
 def _list_above() -> list[str]:

@@ -40,7 +40,7 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
         # Everyone may read a site directory.
         os.umask(0o022)
     loaded = [
-        (file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else ""))
+        (file, bundle.load(bundle.read_file(file), usable, os.path.abspath(into) if into else ""))
         for file in files
     ]
     for file, info in loaded:

@@ -10,7 +10,7 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.remote import ask, notes, project, used
+from kcl.remote import ask, outcomes, project, used
 from kcl.remote.stores import shown
 
 _SECONDS = 600.0  # for which a push that a person wants tries again beside others
@@ -59,7 +59,7 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     output.end(bool(outcome.fault))
 
 
-def _carry_out(work: str, name: str | None, **more: Any) -> notes.Outcome:
+def _carry_out(work: str, name: str | None, **more: Any) -> outcomes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     here = project.name()
     # If no list of this project waits, the project that ran last is meant.

@@ -97,7 +97,7 @@ def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
         fault = str(error)
     # A layer that is off opens no file.
     stores = inventory.find_stores(name, []) if on and not fault else []
-    content = contents.total([inventory.measure_store(name, store) for store in stores])
+    content = contents.add_up([inventory.measure_store(name, store) for store in stores])
     return {
         "layer": name,
         "kind": KCL,

@@ -61,7 +61,7 @@ def generated(
         result.prove()
         seconds = time.perf_counter() - started
         key, stored = entries(direct, result.evidence(), base, code, used, seconds)
-    if layer.chosen.dump:
+    if layer.options.dump:
         port("dump").note_code(code)
     return code, stored, look._replace(key=key)
 

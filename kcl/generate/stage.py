@@ -11,7 +11,7 @@ from kcl.base import events, port
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Product, Searching, Stage
+from kcl.cache.lookup import Look, Searching, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, dtype_text, made_ready
 from kcl.errors import UnknownInput
 from kcl.generate import rows
@@ -46,7 +46,7 @@ class Generate(Stage[CallValues]):
     """
 
     verb = "generated"
-    refused = "the stored code could not be used"
+    unusable = "the stored code could not be used"
 
     def __init__(self, result: Result) -> None:
         self.base: OpenArguments | None = None
@@ -124,7 +124,7 @@ class Generate(Stage[CallValues]):
         """Return why the layer is off for the recipe: its result decides which switches count."""
         self._renew()
         front_ends = self._asked.front_ends
-        if self.layer.is_off(front_ends):
+        if self.layer.is_off_for_all(front_ends):
             return self.layer.off(front_ends)
         self.key()
         return self.layer.off(self._asked.front_ends)
@@ -133,7 +133,7 @@ class Generate(Stage[CallValues]):
         """Return the lock that lets one thread at a time work at this Kernel."""
         return self._lock
 
-    def together(self, call: CallValues, look: Look) -> str:
+    def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(call.values).items())
         return Key([Part("generator key", look.digest), *dtypes]).digest
@@ -176,15 +176,15 @@ class Generate(Stage[CallValues]):
         (entry,) = look.entries
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), call)
-        if self.layer.chosen.dump:
+        if self.layer.options.dump:
             port("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._asked.remark)
 
-    def counted(self, call: CallValues, look: Look) -> Look:
+    def on_hit(self, call: CallValues, look: Look) -> Look:
         """Under `KCL_DUMP` generate the code of a hit again: the library notes its steps for the dump."""
         # The remark belongs to this look-up.
         self._asked.remark = ""
-        if not self.layer.chosen.dump:
+        if not self.layer.options.dump:
             return look
         dtypes = dtypes_of(call.values, None if self.base is None else self.base.packed)
         try:
@@ -204,12 +204,12 @@ class Generate(Stage[CallValues]):
         with self._lock:
             return self._asked.generate(self._made(call)[1])[1]
 
-    def refusal(self, error: BaseException) -> str:
+    def explain_error(self, error: BaseException) -> str:
         """Return that there is no code, with the error of the front end."""
         words = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
         return words if isinstance(error, Exception) else ""
 
-    def make(self, call: CallValues, look: Look) -> Product:
+    def make(self, call: CallValues, look: Look) -> Look:
         """Make the result and generate code."""
         from kcl.generate import miss
 
@@ -221,7 +221,8 @@ class Generate(Stage[CallValues]):
             self._asked, made, self.layer, self._key, self.base, used, look, started
         )
         promised = call.launch and look.outcome == "miss" and bool(entries)
-        return Product(self._of_this_run(made_ready(code), call), entries, promised, look)
+        ready = self._of_this_run(made_ready(code), call)
+        return look._replace(value=ready, publish=entries, promised=promised)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; none where they cannot be described."""

@@ -45,7 +45,7 @@ class ProcessEnd:
     def at_exit(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        if events.asked():
+        if events.has_looked_up():
             self._explain()
             _write_journal()
         self.add_to_file()
@@ -169,7 +169,7 @@ def _write_record() -> bool:
     from kcl.inspect.history import records
 
     if _is_worker():
-        process.work_on()
+        process.in_worker()
     if layers.opened() and not _is_on():
         return False
     return records.write([*remarks(), *events.remarks()], late() if _is_on() else ())
@@ -193,7 +193,7 @@ def _print(text: str) -> None:
 
 def late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
-    if not foreign.changed():
+    if not foreign.has_changed():
         return []
     from kcl.foreign import late_switches
 

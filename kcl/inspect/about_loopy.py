@@ -25,7 +25,7 @@ def remarks() -> list[str]:
     stats, integrations = events.total()[settings.GENERATOR], sys.modules.get("kcl.integrations")
     is_for_nothing = stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]
     # A hit generates code for a dump.
-    is_dumped = any(layer.chosen.dump for layer in layers.opened().values())
+    is_dumped = any(layer.options.dump for layer in layers.opened().values())
     # The imports of a program that was not written for kcl are not judged.
     if is_for_nothing and not is_dumped and not (integrations and integrations.is_installed()):
         return [f"loopy was imported though nothing was generated: {_why()}"]

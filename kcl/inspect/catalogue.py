@@ -79,7 +79,7 @@ class NotebookTable(list[T]):
         from kcl.base.text import markup
 
         rows = ([_cell(getattr(row, name)) for name in self._head] for row in self)
-        return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
+        return markup.make_table(f"{self._title}: {len(self)}", self._head, rows)
 
 
 def _cell(of: object) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kcl import drivers, foreign
 from kcl.base import settings
-from kcl.base.settings import option, trust
+from kcl.base.settings import trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault, meant
@@ -74,7 +74,7 @@ def run() -> Iterator[tuple[str, Finding]]:
 
 def directories() -> Iterator[Finding]:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
+    for path in dict.fromkeys(settings.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
         except (OSError, CacheFault) as error:

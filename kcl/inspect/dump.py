@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kcl import drivers
 from kcl.base import process, settings
 from kcl.cache.faults import warn_once
-from kcl.cache.stores import safe
+from kcl.cache.stores import make_safe
 from kcl.inspect.inventory import read_options
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def find_folder(directory: str, address: str, entry: Entry) -> str:
     return os.path.join(
         directory,
         address.partition("/")[0] if "/" in address else _ANY,
-        safe(str(entry.metadata.get("kernel", "")), 80) or "_",
+        make_safe(str(entry.metadata.get("kernel", "")), 80) or "_",
         entry.key.digest,
     )
 

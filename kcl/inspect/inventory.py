@@ -321,9 +321,9 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
 def measure_files(store: layers.Files) -> Contents:
     """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
     if isinstance(store, Database):
-        return contents.of([store.location], "")
+        return contents.count([store.location], "")
     paths = list[str]()
     # A folder that vanishes meanwhile, or that cannot be listed, counts with what was seen of it.
     with suppress(OSError):
         paths.extend(item.path for _address, item in store.items())
-    return contents.of(paths, ".*")
+    return contents.count(paths, ".*")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kcl import drivers, foreign
 from kcl.base import process, settings
-from kcl.base.settings import option, parsers, trust
+from kcl.base.settings import parsers, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import signers
@@ -139,7 +139,7 @@ def purge(
         with suppress(OSError):
             os.rmdir(places.own())
         # What the layers hold in memory goes too.
-        process.changed()
+        process.on_change()
     return plan
 
 
@@ -183,7 +183,7 @@ def find_items(
     """
     own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
     shared, pattern = own.get(name, ("", ""))
-    folder = option.folder(shared) if shared else foreign.place(name).path
+    folder = settings.folder(shared) if shared else foreign.place(name).path
     fault, paths = _LINK if os.path.islink(folder) else "", list[str]()
     try:
         if shared:
@@ -203,7 +203,7 @@ def find_items(
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
-        measured = contents.of([path], ".*")
+        measured = contents.count([path], ".*")
         if before is None or 0.0 < measured.newest < before:
             yield RemovalItem(name, path, measured.entries, measured.bytes)
 
@@ -303,7 +303,7 @@ def brought(faults: list[Refusal] | None = None) -> list[tuple[ListedEntry, list
     What cannot be read is added to `faults`.
     """
     faults = [] if faults is None else faults
-    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), faults)
+    memos = inventory.read_store(places.SHAPES, run_memo.store(), faults)
     listed = [*inventory.entries(all_rows=True, own=True, faults=faults), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
 
@@ -313,7 +313,7 @@ def remove_brought(signer: str) -> tuple[int, list[Refusal]]:
     gone = [entry for entry, ids in brought() if signer in ids]
     plan = Removal(collect_items(gone, []), [])
     number = remove(plan, "kcl purge")
-    process.changed()
+    process.on_change()
     return number, plan.refusals
 
 

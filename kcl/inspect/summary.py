@@ -102,7 +102,7 @@ def _write_place(state: str, column: int) -> str:
 
 def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
-    if not layers.opened() and not events.asked():
+    if not layers.opened() and not events.has_looked_up():
         return "\n".join(fold_prose([NOTHING, *_collect_remarks()]))
     if not by_kernel:
         return report()

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcl.base import process, settings
-from kcl.cache import layers, places
+from kcl.cache import layers
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
 
@@ -145,7 +145,7 @@ class Values:
             # One value more than `most` is kept: it says that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
-                RunMemo(places.SHAPES, self._key).write(self._values)
+                RunMemo(self._key).write(self._values)
             return value if len({*seen, value}) <= self.most else None
 
     @functools.cached_property
@@ -153,7 +153,7 @@ class Values:
         # A memo comes from a file, so the types of its content are checked.
         return {
             name: [value for value in seen if type(value) is int]
-            for name, seen in RunMemo(places.SHAPES, self._key).read().items()
+            for name, seen in RunMemo(self._key).read().items()
             if type(seen) is list
         }
 

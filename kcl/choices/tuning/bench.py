@@ -66,7 +66,7 @@ class Child(PythonChild):
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
-        inherited = {**settings.environment_alone(), **shell.made([], [], folder)}
+        inherited = {**settings.environment_alone(), **shell.plan_change([], [], folder)}
         environment = {
             name: text
             for name, text in inherited.items()

@@ -23,7 +23,7 @@ import pyopencl as cl
 from kcl.base import events, process
 from kcl.cache import faults, lookup
 from kcl.cache.key import Part
-from kcl.cache.lookup import Look, Product, Searching, Stage
+from kcl.cache.lookup import Look, Searching, Stage
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
@@ -350,7 +350,7 @@ class ByTable:
         reason = f"the tuned choice {name} {does_not}, the defaults do: {words}"
         if not isinstance(error, _PASSING):
             self._warn(reason)
-        lookup.report(tables.layer(), self.name, table.key, reason)
+        lookup.report_error(tables.layer(), self.name, table.key, reason)
 
     def _warn(self, words: str) -> None:
         told = f"kernel {self.name!r}: {words}; measure again with `kcl tune` and the program"
@@ -549,9 +549,9 @@ class TuningStage(Stage[TuningCase]):
         """Return the look, which has its decision."""
         return look
 
-    def make(self, job: TuningCase, look: Look) -> Product:
+    def make(self, job: TuningCase, look: Look) -> Look:
         """Decide for the defaults, as the layer is off, or cannot be read."""
-        return Product(look.value or job.untuned._replace(why=look.reason), [])
+        return look._replace(value=look.value or job.untuned._replace(why=look.reason))
 
 
 _STAGE = TuningStage()

@@ -464,7 +464,7 @@ def _turn(queue: cl.CommandQueue) -> Iterator[None]:
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
             name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
-            descriptor = trust.opened(os.path.join(folder, name), trust.LOCK)
+            descriptor = trust.open_file(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
             try:
                 process.lock(descriptor)

@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
-from kcl.cache.stores import safe
+from kcl.cache.stores import make_safe
 from kcl.choices.tuning.space import describe
 from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, read_rows
 from kcl.errors import CacheFault, DamagedEntry
@@ -182,7 +182,9 @@ def folders(
             files[f"summary-{level}.txt"] = outcomes(
                 table.names, (fact for fact in table.facts if fact.level == level), table.rows
             )
-        place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
+        place = os.path.join(
+            directory, "recipes", make_safe(table.kernel, 80) or "_", table.key.digest
+        )
         texts = {
             name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()
         }

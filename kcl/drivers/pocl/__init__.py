@@ -66,7 +66,7 @@ class LoadedPrograms:
     def at_exit(self) -> None:
         """Have a helper add the code that the entries lack."""
         with layers.binary().reporting("complete entries"):
-            if layers.binary().chosen.promote != "off" and (partial := self.partial()):
+            if layers.binary().options.promote != "off" and (partial := self.partial()):
                 from kcl.drivers.pocl import asking
 
                 asking.complete(partial)
@@ -172,7 +172,7 @@ class Pocl(Driver):
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
-        if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
+        if entry.metadata.get("place") and layers.binary().options.promote != "off":
             _state().loaded[slot.address] = slot, entry.metadata
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
@@ -233,7 +233,7 @@ class Pocl(Driver):
 def _holds(path: str, content: bytes) -> bool:
     """Return True if a file holds these bytes, or is missing."""
     try:
-        with trust.reading(path) as stream:
+        with trust.open_to_read(path) as stream:
             return stream.read(len(content) + 1) == content
     except FileNotFoundError:
         return True

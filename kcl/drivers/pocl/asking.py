@@ -54,7 +54,7 @@ class HelperUse:
     def at_exit(self) -> None:
         """Have a helper do what is left."""
         with layers.binary().reporting("complete entries"):
-            if layers.binary().chosen.promote != "off":
+            if layers.binary().options.promote != "off":
                 complete([])
 
     before_change = at_exit
@@ -100,7 +100,7 @@ def early(slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]) -> E
 def launched(promises: tuple[Promise, ...]) -> None:
     """Write jobs, and start a helper if it is time."""
     _request(promises)
-    if layers.binary().chosen.promote == "background":
+    if layers.binary().options.promote == "background":
         _start()
 
 
@@ -118,7 +118,7 @@ def wait(slot: ProgramSlot) -> bool:
     """
     state, layer, digest = helper_use(), layers.binary(), slot.key.digest
     if slot.address in state.unseen:
-        if layer.chosen.promote == "background":
+        if layer.options.promote == "background":
             # The program is built again: it was launched meanwhile.
             _start()
         return False
@@ -130,8 +130,8 @@ def wait(slot: ProgramSlot) -> bool:
     if job is None:
         # The job has gone: a helper may have done it already.
         return queue.has_helper()
-    starts = layer.chosen.promote != "off"
-    if "hit" in layer.chosen.strict:
+    starts = layer.options.promote != "off"
+    if "hit" in layer.options.strict:
         client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
     else:
         entry = queue.read(job)

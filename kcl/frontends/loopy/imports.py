@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl import frontends
-from kcl.base import attended, process, settings, uncounted
+from kcl.base import attended, hide_from_warnings, process, settings
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING
 
@@ -162,7 +162,7 @@ def _faced_import(
     return face.submodule(name) if fromlist else face.face
 
 
-uncounted(_faced_import)
+hide_from_warnings(_faced_import)
 
 
 def _is_faced(names: dict[str, Any]) -> bool:

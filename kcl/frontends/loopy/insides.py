@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import below_kcl, is_being_imported, is_of_kcl, process, settings
+from kcl.base import is_being_imported, is_of_kcl, process, settings, unwrap
 from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
@@ -194,7 +194,7 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
     ):
         return False
     functions = _function(now), _function(before)
-    below = [*map(below_kcl, functions)]
+    below = [*map(unwrap, functions)]
     is_kcls = any(map(is_of_kcl, functions))
     return not is_kcls or (below[0] is not below[1] and not any(map(is_of_kcl, below)))
 
@@ -215,8 +215,8 @@ def _is_own(value: Any) -> bool:
     if type(function) is FunctionType:
         module = str(function.__globals__.get("__name__", ""))
         # The program's own function may stand below one of kcl's.
-        if module[:4] == "kcl." and below_kcl(function) is not function:
-            return _is_own(below_kcl(function))
+        if module[:4] == "kcl." and unwrap(function) is not function:
+            return _is_own(unwrap(function))
         return _has_own_code(module, function.__code__.co_filename)
     kind = function if isinstance(function, type) else type(function)
     return not callable(function) or _is_theirs(str(kind.__module__))
@@ -350,4 +350,4 @@ def original(holder: str, name: str) -> Any:
     if not state.modules:
         attend()
     value = state.named[holder].held.get(name) if holder in state.named else None
-    return None if value is _UNKNOWN or isinstance(value, functools.partial) else below_kcl(value)
+    return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)

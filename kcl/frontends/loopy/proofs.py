@@ -159,7 +159,7 @@ def find(digest: str, where: Group) -> Proof | None:
     if known(digest) is None:
         where.read()
     # A remote is asked once in a process, before a call is carried out for want of a proof.
-    if known(digest) is None and layers.generator().came():
+    if known(digest) is None and layers.generator().pull_before_miss():
         where.read()
     return known(digest)
 

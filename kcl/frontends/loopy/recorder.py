@@ -91,7 +91,7 @@ def recorded(
 
 def refused(function: str, error: Exception, place: CallSite | None) -> None:
     """Note why a call is carried out at once; report what is no reason but a fault."""
-    events.made(f"{function}: {error}", str(place or "?"))
+    events.count_question(f"{function}: {error}", str(place or "?"))
     if not isinstance(error, (UnknownInput, RecursionError)):
         _fault(error)
 

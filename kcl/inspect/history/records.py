@@ -122,7 +122,7 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
         "began": min(began, default=now),
         "ended": now,
         "remarks": list(remarks),
-        "asked": {digest[:DIGITS]: by for digest, by in collected.asked.items()},
+        "asked": {digest[:DIGITS]: by for digest, by in collected.consumers.items()},
         "tallies": [
             [*place, *(row[name] for name in COUNTERS)] for place, row in collected.tallies.items()
         ],

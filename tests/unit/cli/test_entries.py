@@ -102,5 +102,5 @@ def test_nothing_is_counted():
     before = journal.rows()
     run("ls")
     run("show", "typed")
-    assert not events.asked()
+    assert not events.has_looked_up()
     assert journal.rows() == before

@@ -55,7 +55,7 @@ class TestLs:
     def test_elsewhere(self, copy):
         """Programs of a driver that is not on this machine are listed like others, and known in JSON."""
         _address, entry = copy.binary_of("typed")
-        moved = entry.described(
+        moved = entry.with_metadata(
             platform={"name": "AMD Accelerated Parallel Processing"}, device={"name": "gfx90a"}
         )
         other = with_parts(moved, driver="another")

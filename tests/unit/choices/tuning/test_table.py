@@ -32,7 +32,7 @@ def fact(*sizes, block=16, outcome="ok", detail=""):
 
 def stored():
     """Return the table as another process reads it."""
-    process.changed()
+    process.on_change()
     return ChoiceTable(KEY, ABOUT).refresh()
 
 

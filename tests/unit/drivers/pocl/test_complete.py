@@ -160,7 +160,7 @@ class TestIncompleteEntry:
         """
         bench.request(1)
         assert client.idle(bench.folder, 60)
-        bench.store.put(bench.address(1), bench.entry(1).described(signers=["0123"]).pack())
+        bench.store.put(bench.address(1), bench.entry(1).with_metadata(signers=["0123"]).pack())
         run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.request(1, pocl_cache=str(bench.root / "pocl"))
         assert client.idle(bench.folder, 60)

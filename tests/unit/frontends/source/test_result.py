@@ -15,7 +15,8 @@ from hot_calls import launcher_on
 from pyopencl import cltypes
 
 import kcl
-from kcl import launch, option
+from kcl import launch
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.code import made_ready
 from kcl.drivers.pocl import client
@@ -488,7 +489,7 @@ class TestFiles:
     def computed(self, queue, **parameters):
         """Launch a new Kernel on zeros."""
         _event, (x,) = from_file(**parameters)(queue, x=np.zeros(4, np.int32))
-        assert client.idle(option.folder("kcl"), 60)
+        assert client.idle(settings.folder("kcl"), 60)
         return x.tolist()
 
     @pytest.mark.parametrize("kind", [str, pathlib.Path])

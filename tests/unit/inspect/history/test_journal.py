@@ -230,11 +230,11 @@ class TestBounds:
 
     def test_many_names(self):
         """A process that makes names without end keeps a bounded number of them, and counts all."""
-        for number in range(events._PLACES + 10):
+        for number in range(events.MOST_NAMES + 10):
             events.emit(HIT._replace(kernel=f"kernel {number}"))
         records.write()
         hits = {kernel: row["hits"] for (_day, _layer, kernel), row in journal.rows().items()}
-        assert (len(hits), hits[events.OTHERS]) == (events._PLACES + 1, 10)
+        assert (len(hits), hits[events.OTHERS]) == (events.MOST_NAMES + 1, 10)
 
 
 class TestFaults:
