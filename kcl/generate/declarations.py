@@ -30,7 +30,7 @@ class RecipeCall(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
-    # The parameters that no one gives: see `kcl.choices.sizes`.
+    # Parameters that kcl fills in, and no caller: the sizes of a launch (`kcl.choices.sizes`).
     sizes: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> object:

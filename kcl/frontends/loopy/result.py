@@ -158,7 +158,7 @@ class LoopyResult:
 
         record = unmade.record_of(self._value)
         described = (
-            evidence.lone("a unit that loopy made", [])
+            evidence.of_one_call("a unit that loopy made", [])
             if record is None
             else description.listing(record, description.parameters)
         )

@@ -25,7 +25,7 @@ class SourceUnit(Unit):
     """
 
     front_end = "opencl"
-    shown = "kcl.Source"
+    label = "kcl.Source"
 
     def __init__(self, source: Source) -> None:
         self._source = source
