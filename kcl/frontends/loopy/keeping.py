@@ -77,7 +77,7 @@ class CallContent:
         """Return a copy of a container, or of the attributes of an object; the text of an array."""
         own, row = self._own, texts.container(self._own)
         if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
-            return texts.walked(own)
+            return texts.exact_text(own)
         assert row is not None
         return own.copy() if hasattr(own, "clear") else dict(pairs(row.items(own)))
 

@@ -112,7 +112,7 @@ class LoopyResult:
     def _own_parts(self, now: moment.Moment) -> list[Part]:
         record = self._record
         if record is not None and not record.finds_unit:
-            structured = record.counts(now.structures)
+            structured = record.depends_on(now.structures)
             return [*moment.state(now, structured), Part("record", record.digest)]
         return [*moment.state(now), Part("unit", self._identity(record))]
 
