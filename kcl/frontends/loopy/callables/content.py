@@ -28,7 +28,7 @@ class Content(NamedTuple):
 def content(value: Any, called: bool = False) -> Content:
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it.
 
-    Where code of a package gets the value, which may call any method of it, it is `called`.
+    The value is `called` if code of a package gets it: that may call any method of it.
     """
     encoder = Encoder()
     encoder.called = called

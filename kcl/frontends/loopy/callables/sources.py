@@ -19,7 +19,7 @@ from kcl.errors import UnknownInput
 from kcl.generate import distributions, files
 
 _GAP = r"(?:[ \t]|\\\n)+"
-# An import wherever it stands in a line: more names than a file imports are only more files.
+# An import wherever it stands in a line, also in code that Python cannot parse: more names are only more files.
 _IMPORT = re.compile(
     rf"\bfrom{_GAP}([\w.]+){_GAP}import\b"
     rf"|\bimport{_GAP}([\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?(?:,(?:{_GAP})?[\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?)*)"
