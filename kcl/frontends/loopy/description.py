@@ -16,10 +16,9 @@ _LARGE = 10_000
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-    """Return a record as JSON: calls in their order, each with its place and the texts of its arguments.
+    """Return a record as JSON, in the form of `kcl.inspect.explain.listing`: calls in their order.
 
-    `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
-    for, `shown` the expressions in ordinary notation, by their texts.
+    `names` gives the names of a function's parameters.
     """
     numbers: dict[str, int] = {}
     calls: list[dict[str, Any]] = []

@@ -203,7 +203,7 @@ class Record(StandIn):
         with keeping.as_of_call(self._all_contents()), references:
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:
-            own = {*map(id, keeping.watched(arguments))}
+            own = {*map(id, keeping.keepable(arguments))}
             self.contents, self.may_change = contents, True
             self.keeps_arguments = references.grown <= own or None
             self.exposed = self.exposed or self.keeps_arguments is None

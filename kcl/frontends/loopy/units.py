@@ -19,6 +19,7 @@ from typing import Any
 from kcl.base import port
 from kcl.frontends.loopy import imports
 
+# What `kcl.integrations` probes before it takes the replacements.
 NEEDED = ("TranslationUnit.executor",)
 
 _LOOPY = frozenset({"loopy"})
@@ -31,13 +32,11 @@ _OURS = "_kcl_units"
 
 
 class UnitKernels:
-    """The last kernels of a unit by entry point; a copy of a unit has none.
-
-    A `taken` unit is launched by kcl though the generator layer is off.
-    """
+    """The last kernels of a unit, by entry point; a copy of a unit has none."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
+        # True if kcl launches the unit though the generator layer is off.
         self.taken = False
 
     def __reduce__(self) -> Any:
