@@ -10,10 +10,12 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl import frontends
-from kcl.cache.key import Key
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.frontends.loopy import moment
-from kcl.frontends.loopy.callables import pure
+from kcl.frontends.loopy.callables.encoder import Encoder
 from kcl.generate import carrying
+from kcl.generate.evidence import PARAMETER, site_of
 from kcl.generate.protocol import Result
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class PureResult(Result):
         self.front_ends = _front_ends(self._call)
         self._is_asked = True
         now = self._moment = moment.now()
-        key = Key((*moment.parts(), *moment.state(now), *pure.key_parts(self._call)))
+        key = Key((*moment.parts(), *moment.state(now), *key_parts(self._call)))
         self._has_key = True
         return key
 
@@ -82,6 +84,26 @@ class PureResult(Result):
         from kcl.generate import evidence
 
         return evidence.of_recipe(self._call)
+
+
+def key_parts(call: RecipeCall) -> list[Part]:
+    """Return the parts of a pure recipe's key; raise UnknownInput if a parameter has no exact text."""
+    encoder, declared = Encoder(), call.declared
+    parameters = {f"{PARAMETER}{name}": value for name, value in call.arguments.items()}
+    with encoder.having(promised=True):
+        try:
+            texts = {
+                name: encoder.encode(value)
+                for name, value in {**parameters, **declared.values}.items()
+            }
+            texts[f"code {call.written.__qualname__}"] = encoder.encode(call.function)
+        except Exception as error:
+            # A parameter may run code of the program, which may raise anything.
+            is_known = isinstance(error, UnknownInput)
+            reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+            where = f"{call.name} ({site_of(call.written)})"
+            raise UnknownInput(f"a parameter or the code of {where}: {reason}") from None
+    return [*declared.parts, *[Part(*pair) for pair in {**texts, **encoder.parts}.items()]]
 
 
 def _front_ends(call: RecipeCall) -> frozenset[str]:

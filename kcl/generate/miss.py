@@ -48,7 +48,7 @@ def generate(
     The work `started` at a time of `time.perf_counter`.
     """
     if look.outcome == "miss":
-        unit.missed(result.name)
+        unit.refuse_if_forbidden(result.name)
     code, refusal = result.generate(dtypes)
     if not refusal and (off := layer.off(frozenset({unit.front_end}))):
         # The layer was switched off while the unit was made.

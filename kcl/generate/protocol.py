@@ -128,7 +128,7 @@ class Result(Protocol):
 class OpenArguments(NamedTuple):
     """The arguments whose dtypes a unit leaves open, and those `needed` among them, which decide all the others.
 
-    Made by a front end, or of the base of a row (`kcl.generate.rows`); ends in the choice of a row.
+    Made by a front end, or of the base that each row has; ends in the choice of a row.
 
     `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
     dtypes of a call can be looked at.
@@ -141,7 +141,10 @@ class OpenArguments(NamedTuple):
 
 
 class Unit:
-    """What generates code, held by its front end. The defaults are those of one that leaves nothing open."""
+    """What generates code, held by its front end. The defaults are those of one that leaves nothing open.
+
+    The stage asks for `code`; a front end defines `generate`, which that calls.
+    """
 
     front_end = ""
     # What an explanation calls the unit.
@@ -175,7 +178,7 @@ class Unit:
         """Return the names and texts of what decides the code, to explain a later miss."""
         return []
 
-    def missed(self, kernel: str) -> None:
+    def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the library's own error if the user forbids it to generate."""
 
     def code(
@@ -211,9 +214,8 @@ class FixedResult(Result):
     def key(self) -> Key:
         """Return the key: what generates, the declared version, and the identity of the unit."""
         if self._key is None:
-            version = self._call.declared.version
-            declared = [] if version is None else [Part("declared version", version)]
             source = Part("source", self._unit.identity())
+            declared = self._call.declared.parts
             self._key = Key((*common_parts(self._generators), *declared, source))
         return self._key
 

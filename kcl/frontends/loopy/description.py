@@ -41,13 +41,14 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
 def _call(
     record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None
 ) -> dict[str, Any]:
-    positional = record.positional_texts
+    count = len(record.arguments)
+    positional, others = record.texts[:count], record.texts[count:]
     parameter_names = names(record.function, len(positional)) if names is not None else []
     labels = [
         parameter_names[i] if i < len(parameter_names) else str(i + 1)
         for i in range(len(positional))
     ]
-    pairs = [*zip(labels, positional, strict=True), *record.keyword_texts.items()]
+    pairs = [*zip(labels, positional, strict=True), *zip(others[::2], others[1::2], strict=True)]
     return {
         "function": record.function,
         "place": str(record.place),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from itertools import chain
 from types import FrameType
 from typing import Any
 
@@ -133,24 +132,22 @@ class Record(StandIn):
         named = {name: texts.take(keywords[name], parts) for name in sorted(keywords)}
         self.arguments = tuple([copied for _text, copied in taken])
         self.keywords = {name: copied for name, (_text, copied) in named.items()}
-        self.positional_texts = [text for text, _copied in taken]
-        self.keyword_texts = {name: text for name, (text, _copied) in named.items()}
-        state = "argument checks skipped" if self.moment.skips else ""
-        self._digested = [
-            *(self.function, state, str(len(arguments)), *self.positional_texts),
-            *chain.from_iterable(self.keyword_texts.items()),
-        ]
+        # The texts of the arguments by position, then the name and the text of each other one.
+        self.texts = [text for text, _copied in taken]
+        for name, (text, _copied) in named.items():
+            self.texts += name, text
         # True if a structure may be in it. An object may lead to one, unless it is a dtype without fields.
         self.structured = (
             any(map(_fields, (*arguments, *keywords.values())))
             or any(_fields(thing) != () for thing, _content in parts.rechecked)
             or any(record.structured for record in parts.inputs)
         )
-        structures = self.moment.structures
+        state, structures = "", self.moment.structures
+        if self.moment.skips:
+            state = "argument checks skipped"
         if structures and (self.structured or self._names(structures)):
-            # Beside the state.
-            self._digested[1] += f"; structures {structures}"
-        self.digest = texts.digest(self._digested)
+            state += f"; structures {structures}"
+        self.digest = texts.digest([self.function, state, str(len(arguments)), *self.texts])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
         # A program may copy a unit while another thread asks it. The record is shared by both.
@@ -222,11 +219,7 @@ class Record(StandIn):
 
     def _all_contents(self) -> list[Any]:
         """List the contents that loopy keeps of the arguments of this call, and of those that led here."""
-        return [content for record in self._changeable() for content in record.contents]
-
-    def _changeable(self) -> list[Record]:
-        """List the records that led here, this one last, in which something counts again at the look-up."""
-        return ordered(self, _may_change) if self.may_change else []
+        return [content for record in ordered(self, _changing) for content in record.contents]
 
     def changed(self) -> bool:
         """Return True if the digest may no longer describe the unit, for a key.
@@ -236,10 +229,9 @@ class Record(StandIn):
         """
         if self.exposed:
             return True
-        records = self._changeable()[::-1]
         return any(content.is_changed() for content in self._all_contents()) or any(
             _text(thing) != counted.exact()
-            for record in records
+            for record in ordered(self, _changing)
             for thing, counted in record.rechecked
         )
 
@@ -271,7 +263,7 @@ class Record(StandIn):
         )
 
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
-        return any(name in text for name, _dtype in structures for text in self._digested)
+        return any(name in text for name, _dtype in structures for text in self.texts)
 
     def is_like(self, other: Record) -> bool:
         """Return True if two records surely have equal results."""
@@ -305,7 +297,7 @@ def _text(value: Any) -> str | None:
         return None
 
 
-def _may_change(record: Record) -> list[Record]:
+def _changing(record: Record) -> list[Record]:
     return [other for other in record.inputs if other.may_change]
 
 

@@ -102,8 +102,8 @@ class LoopyResult(Result):
         # A unit without a key is refused here: then no file of a generator is read.
         beside = self._own_parts(now)
         parts = moment.parts()
-        if self._call is not None and self._call.declared.version is not None:
-            parts.append(Part("declared version", self._call.declared.version))
+        if self._call is not None:
+            parts += self._call.declared.parts
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         return [*parts, *beside]

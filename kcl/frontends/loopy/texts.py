@@ -15,7 +15,7 @@ import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.plain import (
@@ -27,9 +27,6 @@ from kcl.frontends.loopy.plain import (
     pairs,
     table,
 )
-
-if TYPE_CHECKING:
-    from kcl.frontends.loopy.callables.content import Content
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -80,7 +77,7 @@ class ArgumentParts:
 
     def __init__(self) -> None:
         self.inputs: list[Any] = []
-        self.rechecked: list[tuple[Any, Content]] = []
+        self.rechecked: list[tuple[Any, Any]] = []
 
 
 def real(value: Any) -> Any:

@@ -123,7 +123,7 @@ class LoopyUnit(Unit):
         except UnknownInput:
             return None
 
-    def missed(self, kernel: str) -> None:
+    def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
         if getattr(sys.modules.get("loopy"), "ABORT_ON_CACHE_MISS", False):
             from pytools.persistent_dict import NoSuchEntryError
