@@ -106,6 +106,7 @@ def _parameters(generator_key: Key, evidence: Evidence) -> list[list[str]]:
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a later miss: the text of the recipe, its place, and the record."""
+    # The names are those that the explanation of an entry looks for.
     explaining: dict[str, object] = {
         "reached.json": dict(evidence.texts),
         "origins.json": dict(evidence.origins),

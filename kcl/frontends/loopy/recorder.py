@@ -24,7 +24,7 @@ _LOOPY = frozenset({"loopy"})
 
 
 def group(call: RecipeCall) -> Group:
-    """Return the proofs of a recipe's calls: they belong to the recipe's file."""
+    """Return the proofs of a recipe's calls: they belong to the file of the function that runs."""
     return proofs.group(call.function.__code__.co_filename)
 
 

@@ -201,10 +201,10 @@ class RecordedResult(_Bare):
 
 
 class Kind(texts.StandInType):
-    """A class that stands for a class of loopy; its instances are recorded.
+    """A class that stands for a class of loopy. A call of it is recorded, and its instance is the result.
 
-    A call of it is recorded, and `isinstance` is answered without loopy where that is possible. loopy answers anything
-    else, by its own class: that is the class of which a program's class inherits, and which an assignment changes.
+    `isinstance` is answered without loopy if that is possible. For anything else loopy's own class is asked. A class of
+    the program inherits from loopy's own class, and an assignment to an attribute changes that.
     """
 
     __slots__ = ()

@@ -51,7 +51,8 @@ CURE = "move it into an installed package, or give its class a method __kcl_key_
 # The packages whose objects remember results, and whose code stands in each key.
 GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
 _BY_ATTRIBUTES = GENERATORS - {"islpy", "namedisl"}
-_REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+# The classes of what counts by its name, with the code behind that.
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
@@ -107,7 +108,7 @@ class Encoder(Modes):
         done = self.done.get(id(value))
         if done is not None:
             return done[1]
-        is_named = isinstance(value, _REFERENCES)
+        is_named = isinstance(value, _NAMED)
         text = self.reference(value) if is_named else shorten(self._composed(value))
         self.done[id(value)] = value, text
         return text
@@ -244,7 +245,7 @@ class Encoder(Modes):
             self._generators[kind] = _is_generators(kind)
         if self._generators[kind]:
             return self._attributes(value, kind, [], theirs=True, is_code=False)
-        for special in (_reference, _of_numpy, _enum, _callable):
+        for special in (_by_name, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
                 return text
@@ -462,7 +463,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 }
 
 
-def _reference(encoder: Encoder, value: Any) -> str | None:
+def _by_name(encoder: Encoder, value: Any) -> str | None:
     """Encode an object that stands for one of loopy's, or a function that C code made."""
     kind = type(value)
     is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(
