@@ -52,7 +52,7 @@ def _holders(name: str, module: Any) -> list[Holder]:
     def inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
         for key, value in pairs:
             kind: Any = type(value)
-            # Functions of other modules are left out, and methods.
+            # The attributes of a function are taken with its own module. Those of a method are not taken.
             if kind is FunctionType:
                 if type(thing) is ModuleType and value.__module__ == thing.__name__:
                     yield key, "", vars(value)
@@ -67,7 +67,7 @@ def _holders(name: str, module: Any) -> list[Holder]:
 
 
 class _Changed:
-    """A holder in which something was changed: the names, whose values may change further without a word."""
+    """A holder in which names got other values. These are encoded at each request, since they may change in place."""
 
     def __init__(self, holder: Holder) -> None:
         self._holder = holder
@@ -91,7 +91,7 @@ def _is_as_taken(holder: Holder) -> bool:
 
 
 def _shown(holder: Holder) -> str:
-    """Return the text of what a holder holds, as far as that is known without a walk."""
+    """Return the text of a holder of a module that was there before kcl attended: plain values, and names of code."""
     pairs = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
     return f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(value)}' for key, value in pairs]))}"
 
@@ -128,7 +128,7 @@ class _Package:
         is_of_graphs = name == LIBRARIES_OF_GRAPHS
         mine = distributions.GRAPHS if is_of_graphs else (name, *requirements.all_required(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
-        self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
+        self._seen, self._told = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
         self._taken, self._early = list[Holder](), list[Holder]()
         for name, module in self._modules.items():
@@ -172,8 +172,9 @@ class _Package:
         is_same = all(sys.modules.get(name) is module for name, module in self._modules.items())
         if not is_same or self._mine(self._seen - seen):
             return False
-        if self._heard != len(baseline.state().functions):
-            self._heard, self._shown = len(baseline.state().functions), ""
+        # Python has told of one more function that was changed.
+        if self._told != len(baseline.state().functions):
+            self._told, self._shown = len(baseline.state().functions), ""
         changed = self._watch.changed()
         if changed and max(changed) >= len(self._taken):
             return False

@@ -58,9 +58,9 @@ def items(thing: Any) -> dict[Any, Any]:
     return contents
 
 
-def is_same(ones: list[Any], others: list[Any]) -> bool:
+def is_same(before: list[Any], now: list[Any]) -> bool:
     """Return True if two lists have the same items, and not only equal ones."""
-    return len(ones) == len(others) and all(map(operator.is_, ones, others))
+    return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 def _flat(thing: Any) -> Iterable[Any]:
@@ -142,6 +142,7 @@ def _number() -> int | None:
 
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             return None
+    # A dictionary ends with the number, the address of its keys, and that of its values.
     place = dict.__basicsize__ - 3 * _WORD
     seen = list[int]()
 

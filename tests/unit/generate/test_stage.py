@@ -148,11 +148,11 @@ class TestLookUps:
         seen.clear()
         generate = stage(tripled)
         find(generate, FLOAT)
-        generate._asked.remark = "3 calls carried out"
+        generate._result.remark = "3 calls carried out"
         find(generate, FLOAT)  # counts nothing
         got(generate, FLOAT)
         got(generate, FLOAT)
-        generate._asked.remark = "3 calls carried out"
+        generate._result.remark = "3 calls carried out"
         got(generate, DOUBLE)
         got(generate, FLOAT)
         assert [reason for outcome, reason in seen if outcome == "hit"] == [
@@ -201,7 +201,7 @@ class TestLookUps:
         got(stage())
         again = stage()
         monkeypatch.setenv("KCL_DUMP", str(tmp_path))
-        monkeypatch.setattr(again._asked, "generate", lambda _dtypes: 1 / 0)
+        monkeypatch.setattr(again._result, "generate", lambda _dtypes: 1 / 0)
         assert got(again).code.text.source
         assert seen[1] == ("hit", "")
 

@@ -158,7 +158,7 @@ class TestInvoker:
         for recipe in (affine(), structured(), squares(), counted(1)):
             text = (
                 SourceUnit(
-                    recipe._line.generate._asked._call.function(**recipe._chooser.parameters)
+                    recipe._line.generate._result._call.function(**recipe._chooser.parameters)
                 )
                 .generate("f", {})
                 .invoker.source
