@@ -29,7 +29,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     its programs, and with the rows that lead to it. Entries that wait for their binary are completed first, as by
     `kcl flush`. Programs with debug information stay at home. What was measured for recipes with a space comes too.
 
-    Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
+    Exits with 0; with 1 if nothing was saved, or an entry cannot be read or is not complete.
     """
     complete = flush()
     faults: list[inventory.Refusal] = []

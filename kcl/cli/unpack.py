@@ -24,7 +24,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     recipes/kernel/key: dispatch_table.txt, summary-LEVEL.txt, and links to the programs of the table by their numbers.
     Any other folder that is there already is left as it is.
 
-    Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
+    Exits with 0; with 1 if an entry is damaged, or a file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
     faults: list[inventory.Refusal] = []

@@ -26,7 +26,7 @@ def verify(headers: bool) -> output.Reply:
 
     PoCL's own cache is checked too: files that are empty, cut short or something else are damaged.
 
-    Exits with 0; with 1 where an entry is damaged.
+    Exits with 0; with 1 if an entry is damaged.
     """
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}

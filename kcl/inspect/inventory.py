@@ -31,15 +31,15 @@ _HEAD = 4096
 # Digits of the digest of a program's text: enough to tell the programs of a cache apart.
 _PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
-# A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
+# The start of a header of an entry with code, as SQL looks for it among so many first bytes; inside of a text it would
+# be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
-
-# The header of a row without code lacks this, and a listing of code need not parse it.
+# The header of an entry without code lacks this, and a listing of code need not parse it.
 _IS_CODE = b'"function":'
 
 # The kinds of rows of the generator layer, and what the tuning layer keeps beside its tables.
 CODE, BASE, PROOFS, FACTS = "code", "base", "proofs", "facts"
-# In the key of a row with a base row this part follows the parts of the base row.
+# In the key of a row for certain dtypes this part follows the parts of its base row, and the dtypes follow it.
 _SPECIAL = Part("row", "special")
 
 
@@ -81,16 +81,19 @@ class ListedEntry:
             float(number) if isinstance(number, (int, float)) else 0.0
             for number in map(metadata.get, ("created", "seconds"))
         )
-        self.modified = stat.used or created
-        self.built, self.seconds = created or self.modified, seconds
-        self.kernel = str(metadata.get("kernel", ""))
-        self.kind = _find_kind(layer, metadata)
-        self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
-        self.device, self.platform = (
-            str(names.get("name", "")) if isinstance(names, dict) else ""
+        device, platform = (
+            names if isinstance(names, dict) else {}
             for names in map(metadata.get, ("device", "platform"))
         )
-        self.program = str(metadata.get("program", ""))[:_PROGRAM]
+        self.modified = stat.used or created
+        self.built, self.seconds = created or self.modified, seconds
+        self.kernel, self.program = (
+            str(metadata.get("kernel", "")),
+            str(metadata.get("program", ""))[:_PROGRAM],
+        )
+        self.kind = _find_kind(layer, metadata)
+        self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
+        self.device, self.platform = str(device.get("name", "")), str(platform.get("name", ""))
 
     @functools.cached_property
     def key(self) -> Key:
@@ -188,16 +191,18 @@ def entries(
     faults: list[Refusal] | None = None,
     all_rows: bool = False,
     own: bool = False,
+    site: str | None = None,
 ) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
     Only what is shown is yielded, unless `all_rows` asks for the rest too, such as the rows that lead to code. Entries
-    of site directories come last, and not at all if only one's `own` are wanted.
+    of site directories come last, and not at all if only one's `own` are wanted; with `site` the own ones are those of
+    that directory, which its owner fills.
     """
     # Without a list the faults are collected and dropped.
     faults = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for store in [*find_stores(layer, faults), *([] if own else layers.sites(layer))]:
+        for store in [*find_stores(layer, faults, site), *([] if own else layers.sites(layer))]:
             yield from read_store(layer, store, faults, all_rows)
 
 
@@ -222,8 +227,10 @@ def find_damaged_below() -> list[Refusal]:
     ]
 
 
-def find_stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
-    """Return the existing stores of a layer; empty where its directory cannot be used."""
+def find_stores(layer: str, faults: list[Refusal], site: str | None = None) -> list[layers.Files]:
+    """Return the existing stores of a layer, or that of a `site`; empty if the layer's directory cannot be used."""
+    if site:
+        return [layers.site(layer, site)]
     row = layers.TABLE[layer]
     folder = row.folder()
     try:

@@ -8,15 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, settings
-from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
+from kcl.base.text.tables import Column, Columns, lines_of
 from kcl.cache import layers
 from kcl.inspect import kernels, late, remarks
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, OUTCOMES, find_left_out
+from kcl.inspect.history.records import OUTCOMES
 
 NOTHING = "kcl: no kernel was asked for"
+_LAYER: Columns[Mapping[str, Any]] = ((Column("layer"), lambda row: row["layer"]),)
+_SUMS: Columns[Mapping[str, Any]] = (
+    (Column("seconds"), lambda row: f"{row['seconds']:.3f}"),
+    (Column("saved"), lambda row: f"{max(0.0, row['saved']):.3f}"),
+    (Column("bytes"), lambda row: str(int(row["bytes"]))),
+)
 
 
 class Report(str):
@@ -69,18 +75,8 @@ def _count_layers() -> list[dict[str, Any]]:
 
 def write_table(counters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
-    counters = _choose_layers(counters)
-    hidden = find_left_out(counters)
-    head = [tables.Column(title) for title in ("layer", *COUNTERS) if title != hidden]
-    outcomes = [name for name in OUTCOMES if name != hidden]
-    cells = [
-        (
-            *(row["layer"], *(str(int(row[column])) for column in outcomes)),
-            *(f"{row['seconds']:.3f}", f"{max(0.0, row['saved']):.3f}", str(int(row["bytes"]))),
-        )
-        for row in counters
-    ]
-    return tables.lines(head, cells)
+    rows = _choose_layers(counters)
+    return lines_of([*_LAYER, *journal.find_columns(rows), *_SUMS], rows)
 
 
 def _choose_layers(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

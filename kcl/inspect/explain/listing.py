@@ -176,27 +176,31 @@ def find_differences(before: Listing, after: Listing) -> list[Change]:
     """
     # Two listings of lines are compared. Matching the graphs of calls took 550 lines, and named no cause alone.
     changes: list[Change] = []
-    for gone, added in _find_exchanges(
+    for is_same, gone, added in _match(
         [call.line for call in before.calls], [call.line for call in after.calls]
     ):
-        ours, theirs = before.calls[gone], after.calls[added]
-        apart = [*_find_exchanges([call.name for call in ours], [call.name for call in theirs])]
-        old = new = 0
-        for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
-            pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
-            changes += filter(None, [_compare_calls(before, after, *pair) for pair in pairs])
-            changes += [
-                Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
-                for call in ours[lost]
-            ]
-            changes += [_describe_call(call, " inserted") for call in theirs[more]]
-            old, new = lost.stop, more.stop
-    rest = (
-        [Change("record", f"and {len(changes) - _MOST} more calls differ")]
-        if len(changes) > _MOST
-        else []
-    )
-    return [*changes[:_MOST], *rest]
+        if not is_same:
+            changes += _compare_blocks(before, after, before.calls[gone], after.calls[added])
+    rest = len(changes) - _MOST
+    more = [Change("record", f"and {rest} more calls differ")] if rest > 0 else []
+    return [*changes[:_MOST], *more]
+
+
+def _compare_blocks(
+    before: Listing, after: Listing, ours: Sequence[Call], theirs: Sequence[Call]
+) -> Iterator[Change]:
+    """Compare neighbouring calls of which each differs; calls of one function stand for each other, in their order."""
+    for is_same, gone, added in _match(
+        [call.name for call in ours], [call.name for call in theirs]
+    ):
+        if is_same:
+            pairs = zip(ours[gone], theirs[added], strict=True)
+            yield from filter(None, (_compare_calls(before, after, *pair) for pair in pairs))
+        else:
+            for call in ours[gone]:
+                yield Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
+            for call in theirs[added]:
+                yield _describe_call(call, " inserted")
 
 
 def _describe_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
@@ -339,12 +343,13 @@ def diff_code(before: str, after: str) -> list[str]:
 def _diff_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
     """Return the first changed lines, each behind "-", "+" or a blank, with some lines around them."""
     lines, end = list[str](), 0
-    for gone, added in _find_exchanges(before, after):
-        ours, theirs = _skip_common_start(before[gone], after[added])
-        lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
-        lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
-        end = gone.stop + around
-        lines += [f" {line}" for line in before[gone.stop : end]]
+    for is_same, gone, added in _match(before, after):
+        if not is_same:
+            lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
+            ours, theirs = _skip_common_start(before[gone], after[added])
+            lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
+            end = gone.stop + around
+            lines += [f" {line}" for line in before[gone.stop : end]]
     lines = [line for line in lines if line.strip()]
     more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
     return [*(cut(line, _WIDTH) for line in lines[:_SHOWN]), *more]
@@ -360,13 +365,12 @@ def _skip_common_start(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list
     return earlier, later
 
 
-def _find_exchanges(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
-    """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
+def _match(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[bool, slice, slice]]:
+    """Yield the parts of two lists in their order: True for equal ones, and the part of each list."""
     # Only a comparison needs difflib: an import at the head would be paid by each listing that is just read.
     import difflib
 
-    for tag, i, j, k, m in difflib.SequenceMatcher(
-        None, before, after, autojunk=max(len(before), len(after)) > _COMPARED
-    ).get_opcodes():
-        if tag != "equal":
-            yield slice(i, j), slice(k, m)
+    # In very long lists frequent lines are no landmarks.
+    is_long = max(len(before), len(after)) > _COMPARED
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, is_long).get_opcodes():
+        yield tag == "equal", slice(i, j), slice(k, m)

@@ -28,6 +28,7 @@ from kcl.inspect.inventory import ListedEntry
 from kcl.programs.driver import BEING_COMPLETED
 from kcl.programs.open_jobs import OpenJobs
 
+LEFT_OUT = "{} earlier ones are left out: kcl explain --limit 0"
 _BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
 # Stands in the metadata of an entry that a helper still writes.
 _PENDING = "pending"
@@ -187,6 +188,15 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     ]
 
 
+def explain_last(
+    missed: Sequence[MissNote], history: Sequence[MissNote], limit: int
+) -> tuple[list[Miss], int]:
+    """Explain the last look-ups, all with a `limit` of 0; return the number of the earlier ones, too."""
+    # With 0 the slice begins at 0.
+    last = missed[-limit:]
+    return explain_looks(last, history), len(missed) - len(last)
+
+
 def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
     alike: dict[tuple[str, ...], list[MissNote]] = {}
@@ -284,13 +294,8 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
     """
     history = journal.last_misses()
-    missed = choose(history, kernel, every)
-    return NotebookTable(
-        explain_looks(missed[-limit:] if limit > 0 else missed, history),
-        "misses",
-        "driver",
-        "words",
-    )
+    explained, _left_out = explain_last(choose(history, kernel, every), history, max(0, limit))
+    return NotebookTable(explained, "misses", "driver", "words")
 
 
 def choose(history: Sequence[MissNote], kernel: str | None, every: bool) -> list[MissNote]:

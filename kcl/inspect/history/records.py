@@ -65,11 +65,6 @@ class ProcessName(process.LockedState):
 run = process.own(ProcessName)
 
 
-def find_left_out(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the counter that a table of these rows leaves out; empty if one of them has it."""
-    return "" if any(row[SELDOM] for row in rows) else SELDOM
-
-
 def begin() -> None:
     """Begin another record of this process: what was collected stands in the last one, or is forgotten."""
     with run().lock:

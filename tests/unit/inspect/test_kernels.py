@@ -210,4 +210,4 @@ def test_last_run(filled):
         assert sum(times) == layer["hits"] > 0 == layer["misses"]
         assert layer["files"]
     assert {look.outcome for look in looks} == {"hit"}
-    assert run.told == []
+    assert run.misses == []
