@@ -13,7 +13,7 @@ from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.cli.purge import say_removed
 from kcl.inspect import purge as purging
-from kcl.inspect.inventory import Refusal
+from kcl.inspect.inventory import Faults
 from kcl.remote import seal
 
 # Of a line: the name of a key, its id, and the number of entries that it brought.
@@ -60,7 +60,7 @@ def trust_key(line: str) -> None:
 @key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
-    faults: list[Refusal] = []
+    faults: Faults = []
     brought = Counter(signer for _entry, ids in purging.list_signed(faults) for signer in ids)
     output.complain(*faults)
     forgotten = [public for public in seal.forgotten() if brought[public.id]]

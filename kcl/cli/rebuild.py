@@ -61,7 +61,7 @@ def rebuild(
             "--to needs FILE; without FILE `kcl save` writes a bundle afterwards"
         )
     order = {"device": device, "directories": directories}
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     if file:
         done = rebuilding.of_file(file, to, jobs, **order)
     else:

@@ -32,7 +32,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     Exits with 0; with 1 if nothing was saved, or an entry cannot be read or is not complete.
     """
     complete = flush()
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     entries, info = contents.Contents(), CacheInfo()
     for row in _choose(rows, kernel, last_run) if kernel or last_run else rows:

@@ -140,7 +140,7 @@ def _describe_place(place: Place, content: contents.Contents) -> dict[str, Any]:
 
 def _describe_site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
     """Describe a site directory: the entries of its stores, one for each layer, or why it is not used."""
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     entries = [
         entry
         for layer, store in zip(settings.LAYERS, stores, strict=True)

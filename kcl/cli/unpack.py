@@ -27,7 +27,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     Exits with 0; with 1 if an entry is damaged, or a file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     pairs = [
         (row, entry)
         for row in inventory.entries(faults=faults)

@@ -9,7 +9,7 @@ from kcl.cache.stores import digest_of
 from kcl.cli import output
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Refusal
+from kcl.inspect.inventory import Faults, Refusal
 
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
 _CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
@@ -28,7 +28,7 @@ def verify(headers: bool) -> output.Reply:
 
     Exits with 0; with 1 if an entry is damaged.
     """
-    faults: list[Refusal] = []
+    faults: Faults = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
     faults += inventory.find_damaged_below()
     return (
@@ -44,7 +44,7 @@ def verify(headers: bool) -> output.Reply:
     )
 
 
-def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
+def _check(layer: str, headers: bool, faults: Faults) -> int:
     """Check the entries of a layer; returns their number."""
     sound, before = 0, len(faults)
     for entry in inventory.entries(layer, faults=faults, all_rows=True):
@@ -63,7 +63,7 @@ def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
     return sound + len(faults) - before
 
 
-def _show(checked: dict[str, int], faults: list[Refusal]) -> None:
+def _show(checked: dict[str, int], faults: Faults) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
     lines += {_CURE_OF_POCL if fault.cache == "pocl" else _CURE: None for fault in faults}

@@ -16,7 +16,7 @@ from kcl.cache.faults import warn_once
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class Catalogue:
     """The entries of the layers, and their uses; both are read once. `faults` has what cannot be read."""
 
     def __init__(self) -> None:
-        self.faults: list[Refusal] = []
+        self.faults: Faults = []
         # Every header is read each time. A stored listing saved 0.7 s at 10,000 entries, and took 180 lines.
         self.rows = list(inventory.entries(faults=self.faults))
         self._uses = journal.read_uses()
@@ -103,7 +103,7 @@ class Catalogue:
         kernel: str | None = None,
         device: str | None = None,
         sort: str = "built",
-    ) -> tuple[list[ListedEntry], list[Refusal]]:
+    ) -> tuple[list[ListedEntry], Faults]:
         """Return the entries of the named layers, or of all layers, and the faults of these layers.
 
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -56,7 +56,10 @@ class Finding(NamedTuple):
     check: str = ""
 
 
-def run() -> Iterator[Finding]:
+Findings = Iterator[Finding]
+
+
+def run() -> Findings:
     """Yield the findings of every check; a check without findings yields one that says so.
 
     What keeps a check from its end is a problem. Two checks that find the same tell it once.
@@ -74,7 +77,7 @@ def run() -> Iterator[Finding]:
             yield finding._replace(check=name)
 
 
-def directories() -> Iterator[Finding]:
+def directories() -> Findings:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
     for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
         try:
@@ -107,7 +110,7 @@ def directories() -> Iterator[Finding]:
             )
 
 
-def platforms() -> Iterator[Finding]:
+def platforms() -> Findings:
     """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
@@ -165,7 +168,7 @@ def has_no_cpu_name(version: str) -> bool:
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
 
-def installed() -> Iterator[Finding]:
+def installed() -> Findings:
     """Name the packages that generate and run kernels; imports those that kcl's tests do not know."""
     versions = packages.installed()
     others = []
@@ -183,7 +186,7 @@ def installed() -> Iterator[Finding]:
             )
 
 
-def disk() -> Iterator[Finding]:
+def disk() -> Findings:
     """Find file systems without room."""
     seen = set()
     for path in filter(None, [places.own(), *(foreign.place(name).path for name in ROWS)]):
@@ -207,7 +210,7 @@ def disk() -> Iterator[Finding]:
             yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
 
 
-def roots() -> Iterator[Finding]:
+def roots() -> Findings:
     """Find a root that the owners of caches read differently, and a missing home."""
     xdg = settings.variable("XDG_CACHE_HOME")
     if xdg and not os.path.isabs(xdg):
@@ -228,7 +231,7 @@ def roots() -> Iterator[Finding]:
         )
 
 
-def switches() -> Iterator[Finding]:
+def switches() -> Findings:
     """Name the switches that are set, each as its owner reads it."""
     seen = set()
     for name, row in ROWS.items():
@@ -250,7 +253,7 @@ def switches() -> Iterator[Finding]:
                 yield Finding(NOTE, f"{row.title} is off: {foreign.off(name)}")
 
 
-def unknown_settings() -> Iterator[Finding]:
+def unknown_settings() -> Findings:
     """Find settings that are not understood, or ask for nothing, and variables that kcl does not have."""
     chosen = settings.read()
     for words in chosen.rejected:
@@ -271,9 +274,9 @@ def unknown_settings() -> Iterator[Finding]:
             )
 
 
-def damaged() -> Iterator[Finding]:
+def damaged() -> Findings:
     """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     list(inventory.entries(faults=faults))
     for fault in faults:
         # `directories` reports the others.
@@ -302,7 +305,7 @@ def damaged() -> Iterator[Finding]:
         )
 
 
-def locks() -> Iterator[Finding]:
+def locks() -> Findings:
     """Find left-over locks of killed processes: pyopencl's lock is an existing file."""
     for folder in contents.files("pyopencl-binary"):
         path = os.path.join(folder, "lock")
@@ -319,14 +322,14 @@ def locks() -> Iterator[Finding]:
                 )
 
 
-def remote() -> Iterator[Finding]:
+def remote() -> Findings:
     """Try the remote, within bounds."""
     fine, fault = state.attempt()
     yield Finding(WARNING if fault else OK, fault or fine or "none is set")
 
 
 # In the order of the report; a check without findings yields nothing.
-CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+CHECKS: dict[str, Callable[[], Findings]] = {
     # The directories come first: a fault there may hide the devices of a driver.
     "directories": directories,
     "platforms": platforms,

@@ -186,9 +186,13 @@ class Refusal(NamedTuple):
         return f"{self.cache}: {self.place} {verdict}".rstrip() + f": {self.reason}"
 
 
+# What cannot be read. A function that is given one adds to it.
+Faults = list[Refusal]
+
+
 def entries(
     *layer_names: str,
-    faults: list[Refusal] | None = None,
+    faults: Faults | None = None,
     all_rows: bool = False,
     own: bool = False,
     site: str | None = None,
@@ -206,7 +210,7 @@ def entries(
             yield from read_store(layer, store, faults, all_rows)
 
 
-def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
+def read(entry: ListedEntry, faults: Faults, with_texts: bool = False) -> Entry | None:
     """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
     try:
         return entry.read(with_texts)
@@ -218,7 +222,7 @@ def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) ->
         return None
 
 
-def find_damaged_below() -> list[Refusal]:
+def find_damaged_below() -> Faults:
     """Return the damaged files of a driver's own cache: PoCL's."""
     return [
         Refusal("pocl", *fault)
@@ -227,7 +231,7 @@ def find_damaged_below() -> list[Refusal]:
     ]
 
 
-def find_stores(layer: str, faults: list[Refusal], site: str | None = None) -> list[layers.Files]:
+def find_stores(layer: str, faults: Faults, site: str | None = None) -> list[layers.Files]:
     """Return the existing stores of a layer, or that of a `site`; empty if the layer's directory cannot be used."""
     if site:
         return [layers.site(layer, site)]
@@ -271,7 +275,7 @@ def _find_kind(layer: str, metadata: Mapping[str, Any]) -> str:
 
 
 def read_store(
-    layer: str, store: layers.Files, faults: list[Refusal], all_rows: bool = True
+    layer: str, store: layers.Files, faults: Faults, all_rows: bool = True
 ) -> Iterator[ListedEntry]:
     """Yield the entries of a store by their headers, as `entries` does; add unreadable ones to `faults`."""
     marker = b"" if all_rows or layer != settings.GENERATOR else _IS_CODE

@@ -30,7 +30,7 @@ from kcl.foreign import contents
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry, Refusal
 
 # The name that stands for the layers and all that belongs to them.
 OWN = "kcl"
@@ -75,7 +75,7 @@ class Removal(NamedTuple):
     """
 
     items: list[RemovalItem]
-    refusals: list[Refusal]
+    refusals: Faults
 
     @property
     def files(self) -> int:
@@ -192,9 +192,7 @@ def remove(plan: Removal, reason: str) -> None:
     note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
-def find_items(
-    name: str, refusals: list[Refusal], before: float | None = None
-) -> Iterator[RemovalItem]:
+def find_items(name: str, refusals: Faults, before: float | None = None) -> Iterator[RemovalItem]:
     """Yield the removable items of a cache, with `before` only the older ones; add refused places to `refusals`.
 
     The age of a directory is that of its newest file.
@@ -296,7 +294,7 @@ def _resolve_names(names: tuple[str, ...], everything: bool, kernel: str | None)
 
 
 def _choose_entries(
-    names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+    names: list[str], kernel: str | None, before: float | None, refusals: Faults
 ) -> list[RemovalItem]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
@@ -314,7 +312,7 @@ def _choose_entries(
     return collect_items(gone, listed)
 
 
-def list_signed(faults: list[Refusal]) -> list[tuple[ListedEntry, list[str]]]:
+def list_signed(faults: Faults) -> list[tuple[ListedEntry, list[str]]]:
     """Return kcl's own entries that came from a remote, each with the ids of its keys; add unreadable ones to `faults`."""
     memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), faults)
     listed = [*inventory.entries(all_rows=True, own=True, faults=faults), *memos]

@@ -25,7 +25,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry
 
 # The share of the bound that stays in use. With less room the next entry would exceed the bound again.
 _ROOM = 0.9
@@ -51,7 +51,7 @@ def choose(bound: int, site: str | None = None) -> tuple[purge.Removal, int]:
     Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
     shows: the rows that lead to them go with them.
     """
-    refusals: list[Refusal] = []
+    refusals: Faults = []
     listed = list(inventory.entries(all_rows=True, own=True, site=site, faults=refusals))
     size = measure(site)
     gone: list[ListedEntry] = []
