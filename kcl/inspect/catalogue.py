@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
@@ -127,13 +128,9 @@ class Catalogue:
 
     def describe(self, chosen: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
-        # Code and its programs have the same OpenCL C.
-        of_program: dict[str, list[ListedEntry]] = {}
-        for row in self.rows:
-            of_program.setdefault(row.program, []).append(row)
-        # An entry without a program has no partners.
-        of_program.pop("", None)
-        related = [of_program.get(row.program, []) for row in chosen]
+        # Code and its programs have the same OpenCL C. An entry without a program has no partners.
+        paired = inventory.group(filter(attrgetter("program"), self.rows), attrgetter("program"))
+        related = [paired.get(row.program, []) for row in chosen]
         told = variants.find_parameters(code for rows in related for code in rows)
         is_here = functools.cache(contents.is_platform_here)
         described = []

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kcl import drivers
 from kcl.base import settings
@@ -25,6 +25,9 @@ from kcl.cache.stores.sqlite import Database
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.foreign import contents
 from kcl.foreign.contents import Contents
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 # Bytes that hold most headers. A longer header is read again.
 _HEAD = 4096
@@ -188,6 +191,14 @@ class Refusal(NamedTuple):
 
 # What cannot be read. A function that is given one adds to it.
 Faults = list[Refusal]
+
+
+def group(things: Iterable[T], name: Callable[[T], K]) -> dict[K, list[T]]:
+    """Put things of the same name together, in their order."""
+    groups: dict[K, list[T]] = {}
+    for thing in things:
+        groups.setdefault(name(thing), []).append(thing)
+    return groups
 
 
 def entries(

@@ -242,9 +242,7 @@ def collect_items(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) ->
         and entry.digest not in living
         and (entry.digest in dead or now - entry.modified > _HOUR)
     ]
-    by_file: dict[tuple[str, str], list[ListedEntry]] = {}
-    for entry in (*gone, *leading):
-        by_file.setdefault((entry.layer, entry.file), []).append(entry)
+    by_file = inventory.group((*gone, *leading), lambda entry: (entry.layer, entry.file))
     return [
         RemovalItem(
             layer,

@@ -71,11 +71,8 @@ def choose(bound: int, site: str | None = None) -> tuple[purge.Removal, int]:
 
 def _group_kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
-    parts: dict[tuple[str, str], list[ListedEntry]] = {}
-    for entry in listed:
-        if entry.is_shown:
-            parts.setdefault((entry.kernel, entry.program), []).append(entry)
-    return parts.values()
+    shown = [entry for entry in listed if entry.is_shown]
+    return inventory.group(shown, lambda entry: (entry.kernel, entry.program)).values()
 
 
 def keep_bound() -> None:

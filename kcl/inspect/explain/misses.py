@@ -199,11 +199,12 @@ def explain_last(
 
 def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
-    alike: dict[tuple[str, ...], list[MissNote]] = {}
-    for note in missed:
+
+    def name(note: MissNote) -> tuple[object, ...]:
         event = note.event._replace(key=note.key.digest if note.key else "")
-        alike.setdefault((note.record["name"], *event[:5]), []).append(note)
-    return [(group[0], len(group)) for group in alike.values()]
+        return (note.record["name"], *event[:5])
+
+    return [(alike[0], len(alike)) for alike in inventory.group(missed, name).values()]
 
 
 def _find_moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, float]]:
