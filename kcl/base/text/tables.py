@@ -7,12 +7,13 @@ shortened by the rule of their column. With endless room no column is left out, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from kcl.base.text.layout import cut, shortened
 
 _GAP = "  "
+Row = TypeVar("Row")
 
 
 class Column(NamedTuple):
@@ -30,6 +31,16 @@ class Column(NamedTuple):
     rank: int = 0
     give: str = ""
     least: int = 0
+
+
+# The columns of a table of things, each with the function that writes its cell for a thing.
+Columns = Sequence[tuple[Column, Callable[[Row], str]]]
+
+
+def lines_of(columns: Columns[Row], rows: Iterable[Row], room: int | None = None) -> list[str]:
+    """Lay out a row for each thing."""
+    cells = [[write(row) for _column, write in columns] for row in rows]
+    return lines([column for column, _write in columns], cells, room)
 
 
 def lines(

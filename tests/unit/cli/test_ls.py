@@ -19,7 +19,9 @@ class TestLs:
     def test_all(self, cache):
         """Every kernel has a line for its program and one for its code, with device, times, uses and key."""
         head, *lines = run("ls").output.splitlines()
-        assert head.split() == " ".join(column.title for column in ls_module.HEAD).split()
+        assert (
+            head.split() == " ".join(column.title for column, _write in ls_module.COLUMNS).split()
+        )
         address_, _entry = cache.binary_of("typed")
         (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
         assert line.endswith(f"  {address_[-64:][:12]}")

@@ -202,32 +202,35 @@ def test_memory(queue):
             kcl.purge()
 
 
-def test_brought():
+def test_signed():
     """What came under a key goes, a memo too; what came under another one, or was made here, stays."""
     memos, rows = run_memo.store(), []
     for number, ids in enumerate((["a"], ["b"], [])):
         rows.append(Entry(Key([Part("number", str(number))]), {"signers": ids}, {}))
         layers.generator().publish(rows[-1].key.digest, rows[-1])
     memos.put(rows[0].key.digest, rows[0].with_metadata(signers=["b", "a"]).pack())
-    assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
-    assert purge.remove_brought("a") == (2, [])
+    assert sorted(ids for _entry, ids in purge.list_signed([])) == [["a"], ["b"], ["b", "a"]]
+    removal = purge.carry_out(signer="a")
+    assert (len(removal.items), removal.refusals) == (2, [])
     left = [layers.generator().read(row.key.digest) is not None for row in rows]
     assert (left, [*memos.scan()]) == ([False, True, True], [])
 
 
 @pytest.mark.faults
-def test_brought_refused():
-    """What another process locks stays, and is no number of what went; what cannot be read is told."""
+def test_signed_refused():
+    """What another process locks stays, and is not remembered as removed; what cannot be read is told."""
     layer, entry = layers.generator(), Entry(Key([Part("a", "b")]), {"signers": ["a"]}, {})
     layer.publish(entry.key.digest, entry)
     process.on_change()
     with closing(sqlite3.connect(layer.place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        number, refusals = purge.remove_brought("a")
+        refused = purge.carry_out(signer="a")
         other.execute("ROLLBACK")
-    assert (number, [refusal.place for refusal in refusals]) == (0, [layer.place])
-    assert purge.remove_brought("a") == (1, [])
+    assert [refusal.place for refusal in refused.refusals] == [layer.place]
+    assert [digest for digest, _reason, _time in purge.read_removed()] == []
+    assert purge.carry_out(signer="a").refusals == []
+    assert [digest for digest, _reason, _time in purge.read_removed()] == [entry.key.digest]
     faults = []
     pathlib.Path(layer.place).write_bytes(b"no database" * 1000)
-    assert purge.brought(faults) == []
+    assert purge.list_signed(faults) == []
     assert [fault.cache for fault in faults] == ["generator"]

@@ -98,7 +98,7 @@ def bundled(kernel):
 
 def brought():
     """Return the keys under which kernels came."""
-    return {entry.kernel: signers for entry, signers in purge.brought()}
+    return {entry.kernel: signers for entry, signers in purge.list_signed([])}
 
 
 def waiting():
@@ -189,7 +189,8 @@ class TestTravel:
         )
         assert there.has() == {"one", "two", "both"}
         assert {*brought()["both"]} == {seal.key_of(key).id for key in (line, here.line)}
-        assert purge.remove_brought(seal.key_of(line).id) == (2, [])
+        removal = purge.carry_out(signer=seal.key_of(line).id)
+        assert (sum(len(item.addresses) for item in removal.items), removal.refusals) == (2, [])
         assert there.has() == {"one"}
 
     @pytest.mark.parametrize(
