@@ -99,24 +99,22 @@ class Bench:
     ) -> None:
         self.default, self.limit, self.left = default, question.seconds, dict[str, Verdict]()
         self._question, self._folder, self._end, self._compare = question, folder, end, compare
-        arrays = question.forms[""].arrays.values()
-        size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-        count = max(
-            1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1))
-        )
+        size = question.forms[""].nbytes
+        fitting = _MOST_BYTES // (_COPIES * len(question.forms) * size + 1)
+        count = max(1, min(settings.processors(), fitting))
         self._pool = ThreadPoolExecutor(count, "kcl-tune")
         self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
         self._racer: Child | None = None
-        self._homes: dict[Trial, Child | None] = {}  # the child that built a candidate
+        self._homes: dict[Trial, Child] = {}  # the child that built a candidate
         self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = self._has_cure = False
         self._least = _LEAST_SECONDS  # of a question
-        self._vain = set[str]()  # forms on which the default does not run without signs
+        self._unweighed = set[str]()  # forms on which the default does not run without signs
         self._dtypes = dict[str, Any]()  # of the outputs that `compare` reads
         self._expected: Arrays = {}  # what `compare` returns for the default, by form
         self._scales: Arrays = {}
-        self._took = 0.0  # seconds of a racer in a round
+        self._racer_seconds = 0.0  # of a racer in a round
         self._lock = threading.Lock()
         # This is called after each step.
         self.report: Callable[[], object] = lambda: None
@@ -168,9 +166,9 @@ class Bench:
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
         # In the last race as many run as have their rounds soon after the end.
-        if is_last and self._took:
+        if is_last and self._racer_seconds:
             left = end + _OVERTIME / 2 - time.monotonic()
-            racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
+            racers = racers[: max(2, int(left / FEWEST / self._racer_seconds))]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier = [list[Sample]() for _racer in racers]
         while not is_over(rounds, running, most) and (
@@ -181,17 +179,16 @@ class Bench:
                 self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS if began < end else 1):
                 samples = self._round(racers, running, sample)
-                self._took = (time.monotonic() - began) / (1 + len(samples))
-                is_long = time.monotonic() - began > _LONG
-                if is_long or not any(
+                took = time.monotonic() - began
+                self._racer_seconds = took / (1 + len(samples))
+                disturbed = (
                     is_disturbed(taken, earlier[racer]) for racer, taken in samples.items()
-                ):
+                )
+                if took > _LONG or not any(disturbed):
                     break
             for racer, taken in samples.items():
                 earlier[racer].append(taken)
-            rounds.append(
-                {racer: taken.elapsed for racer, taken in samples.items() if racer in running}
-            )
+            rounds.append({racer: taken.elapsed for racer, taken in samples.items()})
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
             processor = {
@@ -246,26 +243,21 @@ class Bench:
             # The thread gets its child back below, if that still lives.
             child = self._thread.__dict__.pop("child", None) or self._start()
             is_decided, child.is_new = child.is_new, False
-            verdict, limit = Verdict("ok"), self.seconds(self._least)
+            limit = self.seconds(self._least)
             try:
                 verdict, outputs = child.ask(limit, "check", trial.codes)
             except ChildFault as fault:
-                verdict, child = fault.verdict, None
+                verdict, trial.limit = fault.verdict, limit
                 is_decided = is_decided or verdict.outcome == "hangs"
-                trial.limit = limit
             else:
-                is_decided = True
-                verdict = self._judge(verdict, outputs)
+                verdict, is_decided = self._judge(verdict, outputs), True
+                child.is_clean = child.is_clean and verdict.outcome == "ok"
+                if verdict.outcome in _DAMAGES:
+                    child.end()
+                else:
+                    self._thread.child = child
             if is_decided and not self._is_over:
-                trial.verdict = verdict
-                self._homes[trial] = child
-            if child is not None and verdict.outcome in _DAMAGES:
-                child.end()
-            elif child is not None:
-                self._thread.child, child.is_clean = (
-                    child,
-                    child.is_clean and verdict.outcome == "ok",
-                )
+                trial.verdict, self._homes[trial] = verdict, child
 
     def _first(self) -> None:
         """Start the first child, which its thread keeps."""
@@ -286,7 +278,7 @@ class Bench:
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
             # Drawn numbers have no signs, so there is nothing to weigh.
-            has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._vain}
+            has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._unweighed}
             for verb in ["begin", "weigh"][: 1 + has_signs]:
                 if not self._has_run(child, verb, form, code):
                     child.end()
@@ -312,7 +304,7 @@ class Bench:
             # This child began before the compared outputs were known. The next one knows them.
             is_good = self._question.compared != ()
         elif not is_good and verb == "weigh":
-            self._vain.add(form)
+            self._unweighed.add(form)
         elif not is_good:
             if is_first:
                 raise ChildFault(verdict)

@@ -49,7 +49,7 @@ _SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
 # A younger folder may have no lock yet.
 _YOUNG_SECONDS = 60.0
-# What ended a child, of which the next question goes to a new one. Another moment may not have it.
+# Outcomes that end a child: the next question goes to a new one. Another moment may have another outcome.
 DEATHS = ("crashes", "hangs", _TOO_MUCH)
 _MOST_BYTES = 1 << 30  # of arrays in files
 # Values of arguments beside arrays.
@@ -61,8 +61,8 @@ class Trial:
 
     `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `digests` has the
     digest of each code as it runs: see `table.code_digest`. `program` is the digest of its program key, `standing` that
-    of its last race. It is `ragged` if it has code for calls that are cut. `limit` are the seconds that it had, if it
-    hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
+    of its last race. It is `ragged` if it has code for calls that are cut. `limit` is the number of seconds that it had,
+    if it hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
     def __init__(self, verdict: Verdict = OPEN) -> None:
@@ -167,13 +167,14 @@ class CandidateFiles:
         self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
-        whole = self._call(CallForm({}, {}, {}, {}), arguments)
-        cases = enumerate(chooser.space.comparison.cases)
+        whole = self._call(CallForm({}, {}, {}), arguments)
+        cases = enumerate(chooser.space.cases)
         self._wholes = {
             "": whole,
             **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
         }
-        self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(chooser, whole))}
+        self.sizes, self.nbytes = whole.sizes, whole.nbytes
+        self._calls = {**self._wholes, **dict(_cuts(chooser, whole))}
         self.start = chooser.default_at(self.sizes)
         self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
@@ -193,16 +194,15 @@ class CandidateFiles:
 
     def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
-        paths = dict[int, str]()
-        size = sum(array.nbytes for array in self._wholes[""].arrays.values())
+        paths, is_large = dict[int, str](), self.nbytes > _MOST_BYTES
         for array in [array for call in self._wholes.values() for array in call.arrays.values()]:
             # An array that several calls share is written once.
             if id(array) not in paths:
-                is_made_up = size > _MOST_BYTES and array.dtype.kind in "fc"
-                place = os.path.join(self.folder, f"array-{len(paths)}.npy")
-                paths[id(array)] = "" if is_made_up else place
-                if not is_made_up:
-                    np.save(place, array, allow_pickle=False)
+                path = os.path.join(self.folder, f"array-{len(paths)}.npy")
+                # The children make up the numbers of large arrays.
+                path = paths[id(array)] = "" if is_large and array.dtype.kind in "fc" else path
+                if path:
+                    np.save(path, array, allow_pickle=False)
         forms = {}
         for form, call in self._calls.items():
             whole, files = self._wholes.get(form, self._wholes[""]).arrays, {}
@@ -211,9 +211,9 @@ class CandidateFiles:
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
             forms[form] = call._replace(arrays=files)
-        compared = self.chooser.space.comparison
-        tolerance = compared.tolerance if tolerance is None else tolerance
-        return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
+        space = self.chooser.space
+        tolerance = space.tolerance if tolerance is None else tolerance
+        return Question(places, forms, tolerance, seconds, None if space.compare is None else ())
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
         """Return what results were not compared on: forms that are left out, and equal integers."""
@@ -227,16 +227,15 @@ class CandidateFiles:
             for name in inputs.constant(code, arrays)
         ]
 
-    def trial(self, choice: Choice, known: Verdict = OPEN) -> Trial:
+    def trial(self, choice: Choice) -> Trial:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid.
 
-        Choices with equal code share one trial. Nothing is generated if the verdict is `known`.
+        Choices with equal code share one trial.
         """
-        trial, began = Trial(known), time.monotonic()
-        if not known.outcome:
-            if self._trials and describe(choice) == describe(self.start):
-                return self.default
-            trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
+        if self._trials and describe(choice) == describe(self.start):
+            return self.default
+        began = time.monotonic()
+        trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
             return trial
@@ -266,7 +265,7 @@ class CandidateFiles:
             if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
-        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
+        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}))
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
@@ -351,4 +350,4 @@ def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
         sizes = chooser.sizes_of({**values, **arrays})
         # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes, {})
+            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes)

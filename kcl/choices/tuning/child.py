@@ -14,6 +14,7 @@ A question that takes too long ends the child, too, since the parent may have di
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -66,7 +67,13 @@ class CallForm(NamedTuple):
     arrays: dict[str, Any]
     values: dict[str, Any]
     sizes: dict[str, int]
-    drawn: dict[str, str]
+    drawn: Mapping[str, str] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the arrays."""
+        arrays = self.arrays.values()
+        return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
 
 
 class Question(NamedTuple):

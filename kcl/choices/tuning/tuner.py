@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.key import Key, Part
+from kcl.cache.locks import is_locked
 from kcl.cache.progress import ProgressLine
 from kcl.choices.tuning import candidates, race, views
 from kcl.choices.tuning import search as searches
@@ -41,8 +41,8 @@ from kcl.line import bindings_of
 from kcl.programs.program_key import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
-# Shares of the time: for building and comparing, then for the search.
-_CHECKED, _SEARCHED = 0.7, 0.85
+_CHECKED = 0.7  # share of the time after which no candidate is built
+_SEARCHED = 0.85  # share of the time after which the last race begins
 _LEAST_SECONDS = 2.0  # of the last race
 # A candidate runs in the last race if it may take less than so many times the best time.
 _NEAR = 2.0
@@ -139,7 +139,11 @@ def tune(
 
 
 class _Tuner:
-    """One tuning. `known` are the outcomes of earlier ones, by name."""
+    """One tuning: each choice that the search asks for becomes a trial, and its outcome is stored.
+
+    `known` are the outcomes of earlier tunings, by name. `_before` are those that stand for a trial of this one.
+    `_written` are the outcomes that this tuning stored, by name. `_case` has what all its rows share.
+    """
 
     def __init__(
         self,
@@ -151,15 +155,14 @@ class _Tuner:
     ) -> None:
         self.files, self.table, self.level, self.chooser = files, table, level, files.chooser
         self.default = files.default
-        of_level = searches.of_level(
+        of_level, self.count = searches.of_level(
             level, self.chooser.space, self.chooser.given, files.sizes, files.start
         )
-        self.search, self.count = of_level[0] if search is None else search, of_level[1]
+        self.search = of_level if search is None else search
         self.known: dict[str, Row] = {}
         self._made: list[tuple[Choice, Trial]] = []
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
-        self._size = 0  # bytes of the arrays
         terms = _terms(self.chooser.space, tolerance)
         sizes = tuple(files.sizes.values())
         self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
@@ -167,10 +170,10 @@ class _Tuner:
 
     def find_stored(self) -> Row | None:
         """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
-        row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
+        row = self.table.row(self._case.name)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
             return None
-        now = self._row(self.files.start, self.default)
+        now = self._row(self._case)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
@@ -194,10 +197,7 @@ class _Tuner:
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        is_done = False
-        arrays = question.forms[""].arrays.values()
-        self._size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-        checked = began + _CHECKED * seconds
+        is_done, checked = False, began + _CHECKED * seconds
         try:
             with (
                 Bench(
@@ -205,7 +205,7 @@ class _Tuner:
                     self.default,
                     self.files.folder,
                     began + seconds,
-                    self.chooser.space.comparison.compare,
+                    self.chooser.space.compare,
                 ) as bench,
                 self._reporting(bench, seconds),
             ):
@@ -216,14 +216,14 @@ class _Tuner:
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
                 is_done = is_done or len(self.tried) >= self.count
                 is_done = is_done and len(self.tried) == len(self._made)
-                others = [trial for _choice, trial in self.tried if trial is not self.default]
-                if not others and self.count < 2:
+                has_others = any(trial is not self.default for _choice, trial in self.tried)
+                if not has_others and self.count < 2:
                     return result._replace(why="there is no choice beside the default")
-                if not others and not is_done:
-                    words = (
+                if not has_others and not is_done:
+                    why = (
                         f"there was time to try none of {self.count} choices: give it more seconds"
                     )
-                    return result._replace(why=words, was_time=False)
+                    return result._replace(why=why, was_time=False)
                 finalists = self._check_again(bench, self._finalists(), began + seconds)
                 # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
@@ -305,10 +305,10 @@ class _Tuner:
 
     def _trial(self, choice: Choice) -> Trial:
         """Return the trial of a choice; an earlier outcome stands for the same code, under the same terms."""
-        refusal = self.chooser.refusal(choice, self.files.sizes)
-        verdict = Verdict("not valid", refusal) if refusal else OPEN
-        trial, fact = self.files.trial(choice, verdict), self._standing_fact(choice)
-        if fact and not refusal and fact.codes == _codes(trial) and trial is not self.default:
+        if refusal := self.chooser.refusal(choice, self.files.sizes):
+            return Trial(Verdict("not valid", refusal))
+        trial, fact = self.files.trial(choice), self._standing_fact(choice)
+        if fact and fact.codes == _codes(trial) and trial is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
@@ -326,14 +326,14 @@ class _Tuner:
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        trials = [
-            trial for _choice, trial in self.tried if trial.ratio and trial is not self.default
-        ]
-        lows = {trial: trial.standing.low for trial in trials if trial.standing}
+        lows = {
+            trial: trial.standing.low
+            for _choice, trial in self.tried
+            if trial.standing and trial.ratio and trial is not self.default
+        }
         most = min(1.0, _NEAR * min(lows.values(), default=1.0))
-        return sorted((trial for trial in lows if lows[trial] < most), key=lows.__getitem__)[
-            :SERVED
-        ]
+        fast = (trial for trial in lows if lows[trial] < most)
+        return sorted(fast, key=lows.__getitem__)[:SERVED]
 
     def _check_again(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
@@ -361,35 +361,29 @@ class _Tuner:
         )
         # Of choices with equal code the first in the order of declaration counts.
         choices = {trial: choice for choice, trial in reversed(order)}
-        row = self._row(self.files.start, self.default)._replace(
-            ratio=1.0, noise=0.0, seconds=0.0, outcome="ok"
-        )
-        row = row._replace(gigabytes=0.0, ragged=True, detail="")
+        fact = self._case._replace(choice=self.files.start, ratio=1.0, program=self.default.program)
         if best is not None:
-            others = [
-                trial for trial in finalists if trial is not best and (trial.ratio or 1.0) < 1.0
-            ]
-            others.sort(key=lambda trial: trial.ratio or 1.0)
+            ranked = sorted(finalists, key=lambda trial: (trial is not best, trial.ratio or 1.0))
             served = tuple(
                 RankedChoice(choices[trial], end.ratio, end.noise, _codes(trial))
-                for trial in (best, *others)
-                if (end := trial.standing)
+                for trial in ranked
+                if (end := trial.standing) and (trial.ratio or 1.0) < 1.0
             )
-            row = self._row(choices[best], best)._replace(best=served)
-        row = row._replace(unfinished=is_unfinished)
+            fact = self._fact(choices[best], best)._replace(best=served)
+        row = self._row(fact)._replace(unfinished=is_unfinished)
         self.table.put(row)
         # The chooser reads the table again at the next call.
         self.chooser.forget()
         return row
 
-    def _row(self, choice: Choice, trial: Trial) -> Row:
-        """Return the row that serves a choice."""
+    def _row(self, fact: Row) -> Row:
+        """Return the row that serves the choice of an outcome."""
         digests = set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in self.default.codes.items():
             digests.add(self.chooser.digest_default(self.files.sizes_at(form), self.files.start))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._fact(choice, trial)._replace(
+        return fact._replace(
             of=self.count,
             tried=len(self.tried),
             versions=_versions(),
@@ -416,7 +410,7 @@ class _Tuner:
             outcome=trial.verdict.outcome,
             detail=trial.verdict.detail,
             seconds=end.seconds if end else 0.0,
-            gigabytes=self._size / end.seconds * 1e-9 if end and end.seconds else 0.0,
+            gigabytes=self.files.nbytes / end.seconds * 1e-9 if end and end.seconds else 0.0,
             codes=_codes(trial),
             limit=trial.limit,
         )
@@ -437,7 +431,7 @@ def _codes(trial: Trial) -> tuple[str, ...]:
 
 def _terms(space: Space, tolerance: Tolerance) -> str:
     """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
-    text = space.comparison.text(tolerance)
+    text = space.comparison(tolerance)
     return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
@@ -466,9 +460,7 @@ def _turn(queue: cl.CommandQueue) -> Iterator[None]:
             name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
             descriptor = trust.opened(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
-            try:
-                process.lock(descriptor)
-            except BlockingIOError:
+            if not is_locked(descriptor):
                 events.logger().warning("waiting for another tuning on %s", queue.device.name)
                 process.lock(descriptor, waits=True)
         yield

@@ -55,8 +55,8 @@ class TestRows:
         assert stored().rows == [put]
         types = [type(value) for value in stored().rows[0].choice.values()]
         assert types == [int, bool, float, type(None)]
-        assert stored().row((64, 3), {"x": "<f4"}, "factor=3") == put
-        assert stored().row((64,), {"x": "<f4"}, "factor=3") is None
+        assert stored().row(put.name) == put
+        assert stored().row(put._replace(sizes=(64,)).name) is None
 
     def test_same_sizes(self):
         """A row takes the place of that for the same sizes, and what another process put since stays."""
