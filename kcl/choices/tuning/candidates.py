@@ -96,9 +96,9 @@ def folder() -> Iterator[str]:
                 with _hold_lock(path):
                     shutil.rmtree(path, ignore_errors=True)
     # `tempfile` makes the folder with mode 0700.
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
-        with _hold_lock(made):
-            yield made
+    made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True)
+    with made as path, _hold_lock(path):
+        yield path
 
 
 @contextlib.contextmanager
@@ -246,8 +246,8 @@ class CandidateFiles:
             trial.digests[form] = code_digest(build, code, build.headers_digest(code.text))
         drawn = [form for form in self._forms() if self._calls[form].drawn]
         trial.codes |= dict.fromkeys(drawn, trial.codes[""])
-        cuts = [form for form in self._forms() if inputs.is_cut(form)]
-        trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
+        cuts = {form for form in self._forms() if inputs.is_cut(form)}
+        trial.ragged = bool(cuts) and trial.codes.keys() >= cuts
         same = next((earlier for earlier in self._trials if earlier.codes == trial.codes), None)
         self._trials += [] if same else [trial]
         return same or trial

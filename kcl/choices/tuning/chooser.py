@@ -131,8 +131,8 @@ class ByTable:
 
     def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
         """Decide, if these sizes are new, and launch."""
-        place = self._of_call.of(arguments)
-        sizes = self._of_call.whole(place)
+        computed = self._of_call.of(arguments)
+        sizes = self._of_call.whole(computed)
         if 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
             # The launch may raise what is wrong with the call.
             return launch(self.line_at(self.defaults, sizes))
@@ -145,7 +145,8 @@ class ByTable:
                     self._launches.clear()
                 device = _device(queue)
                 # One tuple in one step: another thread sees the old launch or the new one.
-                self._latest = self._launches[place, device] = place, decision.line.sole, device
+                latest = computed, decision.line.sole, device
+                self._latest = self._launches[computed, device] = latest
             return result
 
         decision = self._find_decision(queue, arguments, sizes)
@@ -169,8 +170,8 @@ class ByTable:
 
         def launch(**values: Any) -> cl.Event:
             nonlocal bound
-            if (place := self._of_call.of(values)) not in fitting:
-                here, row = self._of_call.whole(place), bound[0].row
+            if (computed := self._of_call.of(values)) not in fitting:
+                here, row = self._of_call.whole(computed), bound[0].row
                 # The row was measured too far from these sizes.
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
                     bound = bind_decided(self.decide_default(bound[0].table, sizes))
@@ -181,7 +182,7 @@ class ByTable:
                         f"kernel {self.name!r} is bound for {describe(sizes)} with {describe(choice)}, "
                         f"and not for {describe(here)}, as {why}: bind again"
                     )
-                fitting.add(place)
+                fitting.add(computed)
 
             def launch_decided(decision: Decision) -> cl.Event:
                 nonlocal bound
@@ -324,18 +325,18 @@ class ByTable:
         except Exception as error:
             table, row = decision.table, decision.row
             # `KCL_STRICT` asks for this error.
-            is_wanted = isinstance(error, KclError) and not isinstance(error, RecipeError)
+            is_of_kcl = isinstance(error, KclError) and not isinstance(error, RecipeError)
             default = self.default_at(decision.sizes)
             is_default = describe(decision.choice) == describe(default)
-            if is_wanted or is_default or table is None or row is None:
+            if is_of_kcl or is_default or table is None or row is None:
                 raise
-            began = _may_have_launched(decision.line, queue, arguments)
+            if _may_have_launched(decision.line, queue, arguments):
+                self._leave_out(decision.choice, row, table, error)
+                raise
             # An error of the call itself, and not of the choice, is raised again here.
-            results = [] if began else [use(self.decide_default(table, decision.sizes))]
+            result = use(self.decide_default(table, decision.sizes))
             self._leave_out(decision.choice, row, table, error)
-            if began:
-                raise
-            return results[0]
+            return result
 
     def _leave_out(self, choice: Choice, row: Row, table: ChoiceTable, error: Exception) -> None:
         """Report a choice that failed, and serve it no longer unless another moment may not have the error."""
@@ -371,12 +372,12 @@ class ByTable:
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
         # A decision of a block without the layer is one for such blocks.
         in_block = tables.layer().off() == "kcl.disabled()"
-        place = (is_launch, in_block, _device(holder), *types.items(), *sizes.values())
-        decision, state = self._decisions.get(place), _state()
+        question = (is_launch, in_block, _device(holder), *types.items(), *sizes.values())
+        decision, state = self._decisions.get(question), _state()
         if decision is not None:
             return decision
-        if is_launch and state.untuned is not None and place not in self._offered:
-            self._offered.add(place)
+        if is_launch and state.untuned is not None and question not in self._offered:
+            self._offered.add(question)
             state.untuned(self, holder, dict(arguments))
         # This raises if no choice is valid.
         untuned = self.decide_default(None, sizes)._replace(in_block=in_block)
@@ -391,7 +392,7 @@ class ByTable:
         if decision.error is None:
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
-            self._decisions[place] = decision
+            self._decisions[question] = decision
             if is_launch:
                 events.remark(f"{tables.MARK}{self.name}: {decision}")
                 if decision.lost:
@@ -476,8 +477,6 @@ class ByTable:
             return None
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.sizes.texts.items()]
-        where = {"name": device.name, "driver": device.driver_version}
-        platform = {"name": device.platform.name, "version": device.platform.version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
         fixed = Part("given", f"{self.variant} {describe(self.given)}")
@@ -485,8 +484,8 @@ class ByTable:
             "kernel": self.name,
             "names": list(self.sizes.texts),
             "defaults": self.defaults,
-            "device": where,
-            "platform": platform,
+            "device": {"name": device.name, "driver": device.driver_version},
+            "platform": {"name": device.platform.name, "version": device.platform.version},
             "note": tables.note_of(self.function, [fixed, *free, *place]),
         }
         return ChoiceTable(key, about)

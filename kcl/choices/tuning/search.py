@@ -33,7 +33,6 @@ def of_level(
     given: Mapping[str, Any],
     sizes: Mapping[str, int],
     start: Choice,
-    seed: int = 0,
 ) -> tuple[Interpolation, int]:
     """Return the search of a level from the choice `start`, and the number of valid choices (at most 1,025).
 
@@ -47,7 +46,8 @@ def of_level(
     lists = {name: values for name, values in space.lists.items() if name not in given}
     # One choice more than the bound is enough to see that the space is larger.
     valid = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
-    is_whole, rng, pool = len(valid) <= WHOLE, random.Random(seed), valid
+    # With a fixed seed a second tuning tries the same choices.
+    is_whole, rng, pool = len(valid) <= WHOLE, random.Random(0), valid
     if not is_whole:
         drawn = [
             {name: rng.choice(values) for name, values in lists.items()} for _ in range(_DRAWS)

@@ -17,8 +17,7 @@ from typing import Any
 
 from kcl.errors import RecipeError, meant
 
-Scalar = bool | int | float | str | None
-Choice = dict[str, Any]  # a Scalar by the name of each parameter
+Choice = dict[str, Any]  # a scalar of JSON by the name of each parameter
 
 
 class Skip(Exception):

@@ -129,12 +129,11 @@ def tune(
         # No candidate has more time to generate than the whole tuning has.
         files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
-        row = None if again else tuner.find_stored()
-        if row is not None:
-            return result._replace(
-                row=row, why="tuned before; again=True (kcl tune --again) measures again"
-            )
-        tuner.known = {} if again else tuner.read_outcomes()
+        if not again:
+            if row := tuner.find_stored():
+                why = "tuned before; again=True (kcl tune --again) measures again"
+                return result._replace(row=row, why=why)
+            tuner.read_outcomes()
         return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
 
 
@@ -182,13 +181,12 @@ class _Tuner:
                 return None
         return row
 
-    def read_outcomes(self) -> dict[str, Row]:
-        """Return the outcomes that may stand; a search of all choices begins with the others."""
-        facts = self.table.facts() if self._case.terms else {}
+    def read_outcomes(self) -> None:
+        """Read the outcomes that may stand, and have the search begin with the other choices."""
+        self.known = self.table.facts() if self._case.terms else {}
         # A search of the user's keeps its own order.
-        if self.level == 2 and isinstance(self.search, searches.Interpolation):
-            self.search.first.sort(key=lambda choice: self._name(choice) in facts)
-        return facts
+        if isinstance(self.search, searches.Interpolation):
+            self.search.first.sort(key=lambda choice: self._name(choice) in self.known)
 
     @property
     def tried(self) -> list[tuple[Choice, Trial]]:
@@ -239,7 +237,7 @@ class _Tuner:
             tried=tuple(starmap(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
-            notes=tuple(self.files.notes(bench.left)),
+            notes=tuple(self.files.notes(bench.left_out)),
         )
 
     @contextlib.contextmanager
