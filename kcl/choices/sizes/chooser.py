@@ -194,9 +194,8 @@ class BySizes:
 
     def _holds(self, line: Line, values: tuple[int, ...]) -> bool:
         """Return True if each answer that the recipe of a line was given is the answer for these sizes."""
-        # A recipe that has not run yet may ask anything.
-        has_run = line.open is not None
-        return all(map(partial(answers, has_run=has_run), self._variants[line], values))
+        reply = partial(answers, has_run=line.open is not None)
+        return all(map(reply, self._variants[line], values))
 
     def _describe(self, line: Line, values: tuple[int, ...]) -> str:
         """Describe what the recipe of a line was told of sizes."""

@@ -92,13 +92,16 @@ for _name in _REFUSED.split():
 
 
 def answers(size: Size, value: int, has_run: bool = True) -> bool:
-    """Return True if a size answers for a value as it does for its own: for its own only, until its recipe `has_run`."""
-    replies, multiple = size._answers, multiple_of(value)
-    if value == size._value:
-        return True
-    if not has_run or replies.get("multiple", multiple) != multiple:
+    """Return True if a size answers for a value as it does for its own value.
+
+    Until its recipe `has_run` that is known of its own value only: the recipe may ask anything.
+    """
+    if value == size._value or not has_run:
+        return value == size._value
+    multiple = multiple_of(value)
+    if size._answers.get("multiple", multiple) != multiple:
         return False
-    fixed = replies.get("fixed", value)
+    fixed = size._answers.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)
 
 

@@ -87,8 +87,8 @@ def folder() -> Iterator[str]:
 
     The lock of the folder is free once the tuning and its children have ended.
     """
-    place = settings.temporary()
-    for path in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
+    root = settings.temporary()
+    for path in glob.glob(os.path.join(glob.escape(root), f"{_PREFIX}*")):
         # Another tuning may sweep the same folder, or hold its lock.
         with suppress(OSError):
             status = os.lstat(path)
@@ -96,7 +96,7 @@ def folder() -> Iterator[str]:
                 with _hold_lock(path):
                     shutil.rmtree(path, ignore_errors=True)
     # `tempfile` makes the folder with mode 0700.
-    made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True)
+    made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=root, ignore_cleanup_errors=True)
     with made as path, _hold_lock(path):
         yield path
 
@@ -154,7 +154,7 @@ class CandidateFiles:
 
     `start` is the choice that runs untuned, and `default` its trial: the others get code for those forms of the call that
     it keeps.
-    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
+    `seconds` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
     gets a time that would do.
     """
 
@@ -162,7 +162,7 @@ class CandidateFiles:
         self, chooser: ByTable, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
         self.chooser, self.queue, self.folder = chooser, queue, folder
-        self.limit: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
+        self.seconds: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
         self._generator: Generator | None = None
         self._may_fork = False
         self._trials = list[Trial]()
@@ -274,7 +274,7 @@ class CandidateFiles:
     def _generate_in_child(self, choice: Choice) -> Trial:
         """Return what a child makes of a choice."""
         self._generator = self._generator or Generator(self)
-        seconds = self.limit(_SLOW * self._took)
+        seconds = self.seconds(_SLOW * self._took)
         try:
             trial: Trial = self._generator.ask(seconds, "generate", choice)
         except ChildFault as fault:

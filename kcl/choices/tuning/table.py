@@ -168,12 +168,13 @@ class ChoiceTable:
         self._write(FACT, facts)
 
     def _stored(self, label: str) -> Entry | None:
-        tables, place = layer(), address(self.key.digest, label=label)
-        # Another process may have written since; where nothing can be written, memory alone has the table.
-        remembered = tables.memory.pop(place, None)
-        entry = tables.look_up(place, self.key).entry
+        tables, at = layer(), address(self.key.digest, label=label)
+        # Without the entry in memory the layer reads the files: another process may have written since. If nothing can
+        # be written, memory alone has the table.
+        remembered = tables.memory.pop(at, None)
+        entry = tables.look_up(at, self.key).entry
         if entry is None and remembered is not None:
-            tables.memory.put(place, remembered)
+            tables.memory.put(at, remembered)
             entry = remembered.entry
         return entry
 

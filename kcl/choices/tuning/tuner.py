@@ -107,8 +107,10 @@ def tune(
     What is known when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
     """
     if settings.batch() and not anyway:
-        told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
-        raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
+        raise RuntimeError(
+            f"{settings.batch()} is set, and every rank would tune: tune in one process, "
+            "or say anyway=True (kcl tune --anyway)"
+        )
     sizes, off = chooser.sizes_of(arguments), tables.layer().off()
     table = None if off else chooser.table(queue)
     result, device = Tuning(chooser.name, sizes), devices.places_of(cl.Context([queue.device]))
@@ -127,7 +129,7 @@ def tune(
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
         # No candidate has more time to generate than the whole tuning has.
-        files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
+        files.seconds = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
         if not again:
             if row := tuner.find_stored():
@@ -152,7 +154,7 @@ class _Tuner:
         search: Any,
         tolerance: Tolerance,
     ) -> None:
-        self.files, self.table, self.level, self.chooser = files, table, level, files.chooser
+        self.files, self.table, self.chooser = files, table, files.chooser
         self.default = files.default
         of_level, self.count = searches.of_level(
             level, self.chooser.space, self.chooser.given, files.sizes, files.start
@@ -162,15 +164,24 @@ class _Tuner:
         self._made: list[tuple[Choice, Trial]] = []
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
-        terms = _terms(self.chooser.space, tolerance)
-        sizes = tuple(files.sizes.values())
-        self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
-        self._case = self._case._replace(dtypes=self.default.needed, variant=self.chooser.variant)
+        self._case = Row(
+            tuple(files.sizes.values()),
+            choice={},
+            ratio=None,
+            level=level,
+            tried=0,
+            of=self.count,
+            noise=0.0,
+            day=_day(),
+            dtypes=self.default.needed,
+            variant=self.chooser.variant,
+            terms=_terms(self.chooser.space, tolerance),
+        )
 
     def find_stored(self) -> Row | None:
         """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
         row = self.table.row(self._case.name)
-        if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
+        if row is None or row.unfinished or row.outcome != "ok" or row.level < self._case.level:
             return None
         now = self._row(self._case)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
@@ -195,7 +206,7 @@ class _Tuner:
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        is_done, checked = False, began + _CHECKED * seconds
+        has_ended, checked = False, began + _CHECKED * seconds
         try:
             with (
                 Bench(
@@ -207,13 +218,15 @@ class _Tuner:
                 ) as bench,
                 self._reporting(bench, seconds),
             ):
-                self.files.limit = bench.seconds
-                while time.monotonic() < checked and not is_done:
+                self.files.seconds = bench.seconds
+                while time.monotonic() < checked and not has_ended:
                     choices = self.search.ask()
-                    is_done = not choices
+                    has_ended = not choices
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
-                is_done = is_done or len(self.tried) >= self.count
-                is_done = is_done and len(self.tried) == len(self._made)
+                # Each choice that the search asked for has an outcome, and there is no other to ask for.
+                is_done = len(self.tried) == len(self._made) and (
+                    has_ended or len(self.tried) >= self.count
+                )
                 has_others = any(trial is not self.default for _choice, trial in self.tried)
                 if not has_others and self.count < 2:
                     return result._replace(why="there is no choice beside the default")
@@ -293,11 +306,13 @@ class _Tuner:
                         yield trial
 
         bench.check(untried(), checked)
-        right = [
-            trial for trial in trials if trial.verdict.outcome == "ok" and trial.standing is None
-        ]
-        bench.race([trial for trial in right if trial is not self.default], _SHORT, raced)
         # The default does not race against itself: its ratio is one.
+        racers = [
+            trial
+            for trial in trials
+            if trial.verdict.outcome == "ok" and not trial.standing and trial is not self.default
+        ]
+        bench.race(racers, _SHORT, raced)
         for choice, trial in new:
             self.search.tell(choice, 1.0 if trial is self.default else trial.ratio)
 
@@ -319,7 +334,7 @@ class _Tuner:
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
         is_old = fact.outcome in DEATHS and fact.day < _day(_BELIEVED_SECONDS)
-        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
+        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.seconds(), LIMIT_SECONDS)
         return None if is_old or is_short else fact
 
     def _finalists(self) -> list[Trial]:

@@ -142,10 +142,10 @@ class TestGenerator:
     )
     def test_ends(self, files, kind, seconds, verdict):
         """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
-        files.limit = lambda _least: seconds
+        files.seconds = lambda _least: seconds
         candidate = files.trial({"kind": kind})
         assert (candidate.verdict, candidate.limit) == (verdict, seconds)
-        files.limit = lambda _least: 60.0
+        files.seconds = lambda _least: 60.0
         assert files.trial({"kind": "closure"}).verdict.outcome == ""
 
     def test_no_child_stays(self, files):
