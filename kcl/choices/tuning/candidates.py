@@ -152,8 +152,8 @@ class Generator(Answerer):
 class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
-    `start` is the choice that runs untuned, and `default` its trial: the others get code for those forms of the call that
-    it keeps.
+    `calls` has the forms of the call by name. `start` is the choice that runs untuned, and `default` its trial: the others
+    get code for those forms that it keeps.
     `seconds` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
     gets a time that would do.
     """
@@ -168,19 +168,16 @@ class CandidateFiles:
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
         whole = self._call(CallForm({}, {}, {}), arguments)
-        cases = enumerate(chooser.space.cases)
-        self._wholes = {
-            "": whole,
-            **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
-        }
-        self.sizes, self.nbytes = whole.sizes, whole.nbytes
-        self._calls = {**self._wholes, **dict(_cuts(chooser, whole))}
+        self.sizes, self.nbytes, self.calls = whole.sizes, whole.nbytes, {"": whole}
+        for at, case in enumerate(chooser.space.cases):
+            self.calls[f"cases[{at}]"] = self._call(whole, case)
+        self.calls |= _cuts(chooser, whole)
         self.start = chooser.default_at(self.sizes)
         self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
             code = trial.codes[""]
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
-                self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
+                self.calls[form], trial.codes[form] = whole._replace(drawn=names), code
             # multiprocessing gives a daemon no child of its own.
             is_daemon = current_process().daemon
             can_fork = hasattr(os, "fork") and drivers.of(queue.context).may_fork
@@ -194,19 +191,18 @@ class CandidateFiles:
 
     def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
-        paths, is_large = dict[int, str](), self.nbytes > _MOST_BYTES
-        for array in [array for call in self._wholes.values() for array in call.arrays.values()]:
-            # An array that several calls share is written once.
-            if id(array) not in paths:
-                path = os.path.join(self.folder, f"array-{len(paths)}.npy")
-                # The children make up the numbers of large arrays.
-                path = paths[id(array)] = "" if is_large and array.dtype.kind in "fc" else path
-                if path:
-                    np.save(path, array, allow_pickle=False)
-        forms = {}
-        for form, call in self._calls.items():
-            whole, files = self._wholes.get(form, self._wholes[""]).arrays, {}
-            for name, array in whole.items():
+        paths, forms = dict[int, str](), dict[str, CallForm]()
+        for form, call in self.calls.items():
+            files = {}
+            # The arrays of a call that is cut are parts of the arrays of the whole call.
+            for name, array in self.calls["" if inputs.is_cut(form) else form].arrays.items():
+                # An array that several calls share is written once.
+                if id(array) not in paths:
+                    is_made_up = self.nbytes > _MOST_BYTES and array.dtype.kind in "fc"
+                    path = os.path.join(self.folder, f"array-{len(paths)}.npy")
+                    paths[id(array)] = "" if is_made_up else path
+                    if not is_made_up:
+                        np.save(path, array, allow_pickle=False)
                 order: Any = "F" if np.isfortran(array) else "C"
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
@@ -221,7 +217,7 @@ class CandidateFiles:
             f"nothing is compared{inputs.place(form)}: the default {': '.join(verdict)}"
             for form, verdict in left.items()
         ]
-        code, arrays = self.default.codes[""], self._wholes[""].arrays
+        code, arrays = self.default.codes[""], self.calls[""].arrays
         return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
             for name in inputs.constant(code, arrays)
@@ -244,17 +240,13 @@ class CandidateFiles:
             trial.program = build.slots(trial.codes[""].text)[0].key.digest
         for form, code in trial.codes.items():
             trial.digests[form] = code_digest(build, code, build.headers_digest(code.text))
-        drawn = [form for form in self._forms() if self._calls[form].drawn]
+        drawn = [form for form in self._forms() if self.calls[form].drawn]
         trial.codes |= dict.fromkeys(drawn, trial.codes[""])
         cuts = {form for form in self._forms() if inputs.is_cut(form)}
         trial.ragged = bool(cuts) and trial.codes.keys() >= cuts
         same = next((earlier for earlier in self._trials if earlier.codes == trial.codes), None)
         self._trials += [] if same else [trial]
         return same or trial
-
-    def sizes_at(self, form: str) -> dict[str, int]:
-        """Return the sizes of a form of the call."""
-        return self._calls[form].sizes
 
     def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
         """Return the call with some arguments of `base` replaced by these."""
@@ -269,7 +261,7 @@ class CandidateFiles:
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
-        return list(self._trials[0].codes if self._trials else self._calls)
+        return list(self._trials[0].codes if self._trials else self.calls)
 
     def _generate_in_child(self, choice: Choice) -> Trial:
         """Return what a child makes of a choice."""
@@ -289,7 +281,7 @@ class CandidateFiles:
     def generate(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
         trial, whole = Trial(), {**self.chooser.given, **choice}
-        calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
+        calls = {form: self.calls[form] for form in self._forms() if not self.calls[form].drawn}
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")

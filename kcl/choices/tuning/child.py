@@ -134,16 +134,14 @@ class GuardedCall:
         self.renew()
         self.launch(default)
         read = self.read()
-        self.changed = [
+        kept = [
             name
             for name in read
-            if name in default.required and (read[name] != self.starts[name]).any()
+            if name in default.required and (read[name] == self.starts[name]).all()
         ]
-        self.expected = {
-            name: array
-            for name, array in self.results(read).items()
-            if name not in default.required or name in self.changed
-        }
+        results = self.results(read)
+        self.expected = {name: results[name] for name in results if name not in kept}
+        self.changed = [name for name in self.expected if name in default.required]
         self.scales: Mapping[str, Any] = self.expected
         in_call = {*rig.question.forms[""].arrays, *default.required}
         self.own = [name for name in rig.question.compared or () if name not in in_call]
@@ -212,10 +210,9 @@ class GuardedCall:
 
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
             # An input that the default leaves as it was has to keep its bits.
-            is_written = name in self.expected
-            return (
-                tolerance_of(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
-            )
+            if name not in self.expected:
+                return 0.0, 0.0
+            return tolerance_of(self.rig.question.tolerance, name, dtype)
 
         return difference(kept, right, tolerance, self.scales)
 

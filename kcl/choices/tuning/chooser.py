@@ -143,7 +143,7 @@ class ByTable:
             if not decision.in_block:
                 if len(self._launches) >= _DECISIONS:
                     self._launches.clear()
-                device = _device(queue)
+                device = bindings_of(queue).device
                 # One tuple in one step: another thread sees the old launch or the new one.
                 latest = computed, decision.line.sole, device
                 self._latest = self._launches[computed, device] = latest
@@ -214,12 +214,14 @@ class ByTable:
 
         return decision.line, why
 
-    def tune(self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any) -> Tuning:
-        """Measure the choices with these arguments, and serve the fastest from now on."""
+    def tune(
+        self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any, **named: Any
+    ) -> Tuning:
+        """Measure the choices with these arguments, and serve the fastest from now on. Options are those of the tuner."""
         from kcl.choices.tuning import tuner
 
         try:
-            return tuner.tune(self, queue, arguments, *options)
+            return tuner.tune(self, queue, arguments, *options, **named)
         finally:
             # Another kernel of the recipe reads the table again, too.
             for chooser in [other for other in _state().choosers if other.name == self.name]:
@@ -300,7 +302,7 @@ class ByTable:
         """
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        device, opened = _device(holder), self._tables
+        device, opened = bindings_of(holder).device, self._tables
         if device not in opened:
             opened[device] = self._open_table(holder, device)
         return opened[device]
@@ -372,7 +374,8 @@ class ByTable:
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
         # A decision of a block without the layer is one for such blocks.
         in_block = tables.layer().off() == "kcl.disabled()"
-        question = (is_launch, in_block, _device(holder), *types.items(), *sizes.values())
+        device = bindings_of(holder).device
+        question = (is_launch, in_block, device, *types.items(), *sizes.values())
         decision, state = self._decisions.get(question), _state()
         if decision is not None:
             return decision
@@ -575,10 +578,6 @@ def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, 
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
     return several and line.known(queue, flat) is not None
-
-
-def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:
-    return bindings_of(holder).device
 
 
 def _unlike(row: Row, types: Mapping[str, str], default_digest: str) -> str:

@@ -385,8 +385,6 @@ class _Tuner:
             fact = self._fact(choices[best], best)._replace(best=served)
         row = self._row(fact)._replace(unfinished=is_unfinished)
         self.table.put(row)
-        # The chooser reads the table again at the next call.
-        self.chooser.forget()
         return row
 
     def _row(self, fact: Row) -> Row:
@@ -394,7 +392,8 @@ class _Tuner:
         digests = set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in self.default.codes.items():
-            digests.add(self.chooser.digest_default(self.files.sizes_at(form), self.files.start))
+            sizes = self.files.calls[form].sizes
+            digests.add(self.chooser.digest_default(sizes, self.files.start))
             includes |= header_files(code.text.source, build.options(code.text.options))
         return fact._replace(
             of=self.count,
