@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from kcl.choices.tuning.results import Arrays
 from kcl.code import Code
 
 NUMBERS, SIGNED, INTEGERS = "drawn numbers", "signed numbers", "drawn integers"
 # Bounds of a drawn integer. A factor of 0 or 1 would hide mistakes.
 _SMALLEST, _LARGEST = 2, 100
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def place(form: str) -> str:

@@ -87,12 +87,12 @@ class Space:
                 )
         usable = [*self.lists, *sizes]
         for number, (_predicate, names) in enumerate(self.predicates, 1):
-            unknown = next((used for used in names if used not in usable), None)
-            if unknown is not None:
-                raise TypeError(
-                    f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
-                    f"parameters of the space and sizes: {', '.join(usable)}"
-                )
+            for used in names:
+                if used not in usable:
+                    raise TypeError(
+                        f"where {number} of the space of {name!r} names {used!r}{meant(used, usable)}: it may name "
+                        f"parameters of the space and sizes: {', '.join(usable)}"
+                    )
         return self
 
     def choices(

@@ -101,6 +101,10 @@ class Row(NamedTuple):
         """Return the choices in their order, with the digests of their code; the default stays without any."""
         return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
+    def at(self, names: Iterable[str]) -> str:
+        """Write the sizes, which have these names."""
+        return describe(dict(zip(names, self.sizes, strict=False)))
+
     @property
     def name(self) -> str:
         """What a row is about: one row of a name is kept."""
@@ -130,7 +134,7 @@ class ChoiceTable:
     def take(self, entry: Entry) -> None:
         """Take the rows of an entry."""
         if entry.ready is None:
-            entry.ready = read_rows(entry.metadata, TABLE)
+            entry.ready = read_rows(entry, TABLE)
         self.rows = entry.ready
 
     def row(self, name: str) -> Row | None:
@@ -161,7 +165,7 @@ class ChoiceTable:
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return _by_name(FACT, _rows_of(self._stored(FACT), FACT))
+        return _by_name(FACT, read_rows(self._stored(FACT), FACT))
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate in the same case."""
@@ -185,16 +189,13 @@ class ChoiceTable:
         """
         stored, new = self._stored(label), _by_name(label, put)
         # Rows on disk are newer than those that this process read. The newest rows stand last.
-        old = _by_name(label, [*read, *_rows_of(stored, label)])
+        old = _by_name(label, [*read, *read_rows(stored, label)])
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
         written = [*map(_written, rows)]
         sizes = itertools.accumulate(len(json.dumps(row)) + 2 for row in reversed(written))
         first = sum(size > _MOST_BYTES[label] for size in sizes)
         if first and label == TABLE:
-            gone = ", ".join(
-                describe(dict(zip(self.about["names"], row.sizes, strict=False)))
-                for row in rows[:first]
-            )
+            gone = ", ".join(row.at(self.about["names"]) for row in rows[:first])
             faults.warn_once(
                 f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
             )
@@ -243,10 +244,6 @@ def layer() -> Layer:
 
 def _by_name(label: str, rows: Iterable[Row]) -> dict[str, Row]:
     return {row.name if label == TABLE else fact_name(row): row for row in rows}
-
-
-def _rows_of(stored: Entry | None, label: str) -> list[Row]:
-    return read_rows(stored.metadata, label) if stored else []
 
 
 def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
@@ -317,8 +314,7 @@ def describe_row(
     row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None
 ) -> str:
     """Write a choice of a row, by default the first one, and where it was measured."""
-    place = f" at {describe(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
-    return f"{describe(choice or row.choice)}, measured{place}"
+    return f"{describe(choice or row.choice)}, measured{f' at {row.at(sizes)}' if sizes else ''}"
 
 
 def is_near(sizes: tuple[int, ...], row: Row) -> bool:
@@ -333,9 +329,9 @@ def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
     return [abs(math.log(max(size, 1) / max(measured, 1))) for size, measured in pairs]
 
 
-def read_rows(metadata: Mapping[str, Any], label: str) -> list[Row]:
-    """Return the rows in the metadata of a table, or of facts; a row of another form is left out."""
-    written = metadata.get(_LISTS[label])
+def read_rows(entry: Entry | None, label: str) -> list[Row]:
+    """Return the rows in the entry of a table, or of facts; a row of another form is left out."""
+    written = entry.metadata.get(_LISTS[label]) if entry else None
     rows = map(_read, written if isinstance(written, list) else [])
     return [row for row in rows if row is not None]
 

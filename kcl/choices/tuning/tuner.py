@@ -37,6 +37,7 @@ from kcl.choices.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fac
 from kcl.drivers import devices
 from kcl.drivers.child import OPEN, ChildFault, Verdict
 from kcl.errors import CacheFault
+from kcl.foreign import contents
 from kcl.line import bindings_of
 from kcl.programs.program_key import header_files
 
@@ -454,12 +455,8 @@ def _day(ago: float = 0.0) -> str:
 
 def _versions() -> str:
     """Return the versions of what made the code."""
-    from importlib import metadata
-
-    versions = [f"kcl {kcl.__version__}"]
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        versions += [f"loopy {metadata.version('loopy')}"] if "loopy" in sys.modules else []
-    return ", ".join(versions)
+    loopy = contents.version("loopy") if "loopy" in sys.modules else ""
+    return f"kcl {kcl.__version__}{loopy and f', loopy {loopy}'}"
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ def tables(kernel: str | None = None) -> list[TableFile]:
             name, names = str(about["kernel"]), [*map(str, about["names"])]
             empty = TableFile(name, names, device, entry.key, [], [])
             table = by_key.setdefault(entry.key.digest, empty)
-            {TABLE: table.rows, FACT: table.facts}[kind].extend(read_rows(about, kind))
+            {TABLE: table.rows, FACT: table.facts}[kind].extend(read_rows(entry, kind))
     kept = [table for table in by_key.values() if kernel in (None, table.kernel)]
     return sorted(kept, key=lambda table: (table.kernel, table.device))
 
@@ -192,7 +192,7 @@ def folders(
 
 def _start(names: list[str], row: Row) -> tuple[str, str]:
     """Return the first cells of a row: its sizes and its choice."""
-    return describe(dict(zip(names, row.sizes, strict=False))), describe(row.choice)
+    return row.at(names), describe(row.choice)
 
 
 def _notes(row: Row) -> str:

@@ -7,6 +7,7 @@ import pytest
 import kcl
 from kcl.base import process
 from kcl.cache import places
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.table import ChoiceTable, RankedChoice, Row
@@ -140,7 +141,7 @@ class TestRows:
     )
     def test_foreign(self, rows):
         """Rows of another form are no rows."""
-        assert tables.read_rows({"rows": rows}, "table") == []
+        assert tables.read_rows(Entry(KEY, {"rows": rows}, {}), "table") == []
 
     def test_damaged(self, tmp_path):
         """A damaged file, and the entry of another key in its place, are no table, and are replaced."""
