@@ -106,7 +106,7 @@ def _show_tuned(kernel: str, html: str | None) -> output.Reply:
 
 def _draw(table: views.TableFile) -> Html:
     """Draw the candidates of a table: their time by that of the default, with noise."""
-    candidates = views.raced(table)
+    candidates = views.candidates(table)
     longest = max(
         (row.ratio * (1 + row.noise) for _label, _kind, row in candidates if row.ratio), default=1
     )
