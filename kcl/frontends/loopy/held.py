@@ -42,6 +42,7 @@ def take(names: list[str]) -> None:
     """Take what modules hold as their imports ended. No error of theirs reaches the import."""
     # What is not taken is compared later as a module that kcl did not attend to.
     with suppress(Exception):
+        baseline.hear()
         for name in names:
             baseline.state().taken[name] = _holders(name, sys.modules.get(name))
 
@@ -131,8 +132,9 @@ class _Package:
         self._seen, self._told = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
         self._taken, self._early = list[Holder](), list[Holder]()
+        baseline.hear(self._modules)
         for name, module in self._modules.items():
-            holders = baseline.state().taken.setdefault(name, [])
+            holders = baseline.state().taken[name]
             if holders and holders[0].thing is module:
                 self._taken += holders
             else:

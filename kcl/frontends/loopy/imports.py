@@ -72,7 +72,7 @@ def _leading(name: str) -> str:
 
         is_asked = insides.listener in sys.meta_path
         _state().attends = True
-        insides.attend()
+        insides.listener.install()
         # The listener of `insides` has the module: it asks this one, or is asked as this one goes on.
         return "" if is_asked else top
     # For most imports the answer needs no further module.

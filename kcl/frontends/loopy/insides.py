@@ -72,10 +72,19 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
-    is_early = listener not in sys.meta_path
     listener.install()
     if not is_off():
-        _take(is_early)
+        _take(is_early=True)
+        baseline.hear(_state().modules)
+
+
+def _begins() -> None:
+    """Find the changes before an import; at the first one take what is there."""
+    if _state().modules:
+        now()
+    elif not is_off():
+        with _state().lock:
+            _take(is_early=True)
 
 
 def _ended(_names: list[str]) -> None:
@@ -83,6 +92,7 @@ def _ended(_names: list[str]) -> None:
         with _state().lock:
             _absorb()
             _take()
+            baseline.hear(_state().modules)
 
 
 @functools.cache
@@ -94,7 +104,7 @@ def _is_generators(name: str) -> bool:
 listener = Listener(
     lambda name: "generators" if _is_generators(name) else "",
     _ended,
-    begins=lambda: _state().modules and now(),
+    begins=_begins,
 )
 
 
@@ -128,8 +138,6 @@ def _take(is_early: bool = False) -> None:
     for name, module in modules.items():
         new += baseline.take(name, module, _inner, state.found)
     state.modules |= modules
-    # The hook of this state hears every attribute of a function that is read, so it comes after the walk.
-    baseline.state().taken |= {name: [] for name in modules}
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:

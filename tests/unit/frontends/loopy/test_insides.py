@@ -392,6 +392,19 @@ class TestImports:
         code = "\n".join([*lines, "print(json.dumps([found, len(insides.now())]))"])
         assert child.json(code, str(tmp_path)) == [0, changes]
 
+    def test_after_an_import_that_failed(self, child):
+        """Code that a program gave a function of theirs before the first import of a generator is a change."""
+        code = """
+            import contextlib, json, kcl.loopy, pytools
+            with contextlib.suppress(ImportError):
+                import namedisl
+            pytools.flatten.__code__ = json.dumps.__code__
+            import pymbolic
+            from kcl.frontends.loopy import insides
+            print(json.dumps([*map(list, insides.now())]))
+            """
+        assert child.json(code) == [["pytools", "flatten"]]
+
     def test_reload(self, child):
         """A reload of a module is no import: what it gives is a change."""
         code = """
