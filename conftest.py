@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sys
+import threading
 
 import browser
 import hypothesis
@@ -90,6 +91,12 @@ def fresh(tmp_path, monkeypatch, request):
 def _forget():
     from kcl.base import process
 
+    # A timer of kcl that outlives its test would write into the cache of the next one.
+    for timer in [
+        thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)
+    ]:
+        timer.cancel()
+        timer.join()
     process.reset()
     recorder = sys.modules.get("kcl.frontends.loopy.recorder")
     if recorder is not None:
