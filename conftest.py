@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -45,6 +46,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
         if "browser" in item.keywords and browser.command() is None:
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
+
+
+def pytest_collection_finish():
+    """Spare Python's collector the tests: a collection of all that they are takes a second."""
+    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
