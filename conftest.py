@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
 import sys
+import threading
 
 import browser
 import hypothesis
@@ -44,6 +46,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
         if "browser" in item.keywords and browser.command() is None:
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
+
+
+def pytest_collection_finish():
+    """Spare Python's collector the tests: a collection of all that they are takes a second."""
+    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -90,6 +97,12 @@ def fresh(tmp_path, monkeypatch, request):
 def _forget():
     from kcl.base import process
 
+    # A timer of kcl that outlives its test would write into the cache of the next one.
+    for timer in [
+        thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)
+    ]:
+        timer.cancel()
+        timer.join()
     process.reset()
     recorder = sys.modules.get("kcl.frontends.loopy.recorder")
     if recorder is not None:

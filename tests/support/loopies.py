@@ -23,9 +23,7 @@ class Loopy:
         (info,) = installed.glob("loopy-*.dist-info")
         site, source = root / "site-packages", root / "source"
         holder = site if place == "wheel" else source
-        shutil.copytree(
-            installed / "loopy", holder / "loopy", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(installed / "loopy", holder / "loopy")
         self.folder = holder
         paths = [holder]
         if place == "wheel":

@@ -30,3 +30,20 @@ class TestWriteSoon:
             print(os.waitstatus_to_exitcode(os.wait()[1]))
             """
         assert child.json(program) == 3
+
+    def test_forked_worker(self, child):
+        """A forked child writes its record at its first look-up: a signal may end it."""
+        program = """
+            import os, signal
+            from kcl import inspect
+            from kcl.base import events
+            from kcl.inspect.history import journal
+
+            inspect._SOON = 3600.0
+            if not os.fork():
+                events.emit(events.Event("binary", "any", "", "hit", "", 0.0, 0))
+                os.kill(os.getpid(), signal.SIGKILL)
+            os.wait()
+            print(sum(row["hits"] for row in journal.rows().values()))
+            """
+        assert child.json(program) == 1

@@ -145,11 +145,12 @@ class TestRead:
             container([kernel(b"f", [(b"/f/64-1-1/f.so", b"")])]),
             container([kernel(b"f", [(b"/f/64-1-1/deep/f.so", b"x")])]),
             container([kernel(b"\xff", [])]),
+            container([struct.pack("<QQII", 28, 0, 0, 5) + b"name"]),
             SMALL + b"\0",
         ],
         ids=[
             *("other version", "header alone", "letters", "climbing", "twice", "foreign", "dots"),
-            *("empty", "deep", "name", "longer"),
+            *("empty", "deep", "name", "cut name", "longer"),
         ],
     )
     def test_strange(self, blob: bytes) -> None:

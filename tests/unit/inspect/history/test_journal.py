@@ -25,9 +25,10 @@ HIT = Event("generator", "axpy", KEY.digest, "hit", "", 0.25, 10, 2.0)
 
 
 @pytest.fixture(autouse=True)
-def root(tmp_path):
-    """A cache directory of its own."""
+def root(tmp_path, monkeypatch):
+    """A cache directory of its own, into which no thread writes the record beside the test."""
     option.cache_dir(tmp_path / "root")
+    monkeypatch.setattr(inspect, "_SOON", 3600.0)
     return tmp_path / "root"
 
 
@@ -35,7 +36,6 @@ def end(*emitted, key=KEY, entries=()):
     """Do what a process does that emits events and ends."""
     for event in emitted:
         events.emit(event, key, entries if event.outcome == "hit" else ())
-    inspect.ending().before_fork()  # no thread writes the record beside
     if records.write():
         journal.trim()
     records.begin()
@@ -159,10 +159,9 @@ class TestLate:
         monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
 
     def left(self, *values, past=0.0):
-        """Leave late switches with these values, so many seconds ago; no thread writes the record beside."""
+        """Leave late switches with these values, so many seconds ago."""
         self.past = past
         events.emit(HIT)
-        inspect.ending().before_fork()
         records.write((), [{**self.LATE, "value": value} for value in values])
         records.begin()
         self.past = 0.0
