@@ -466,8 +466,8 @@ BESIDE = {
     """,
     "the reading of sizes, and the words of refused calls": "launch.refusals.FailedCall",
     "the recording of a hot call": """
-        launch.write.Form launch.write.Script launch.recording.AllocatedOutput
-        launch.recording.Allocation launch.recording.Recording launch.recording.Step
+        launch.write.Form launch.recording.AllocatedOutput launch.recording.Allocation
+        launch.recording.Step
     """,
 }
 
