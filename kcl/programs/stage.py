@@ -319,8 +319,8 @@ class Build(Stage[BuildRequest]):
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             answer = yield slot.address, slot.key
-            is_there = answer.entry is not None
-            if (is_there or answer.outcome == "miss") and self.driver.awaited(slot, is_there):
+            is_missing = answer.entry is None and answer.outcome == "miss"
+            if is_missing and self.driver.awaited(slot):
                 answer = yield slot.address, slot.key
                 reason = reason or "waited for the helper that completes it"
             if answer.entry is not None:

@@ -464,10 +464,9 @@ BESIDE = {
         frontends.source.Array frontends.source.Image frontends.source.Local
         frontends.source.Sampler frontends.source.Scalar
     """,
-    "the reading of sizes, and the words of refused calls": "launch.refusals.FailedCall",
     "the recording of a hot call": """
-        launch.write.Form launch.write.Script launch.recording.AllocatedOutput
-        launch.recording.Allocation launch.recording.Recording launch.recording.Step
+        launch.write.Form launch.recording.AllocatedOutput launch.recording.Allocation
+        launch.recording.Step
     """,
 }
 

@@ -17,7 +17,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.key import Key, Part
-from kcl.cache.locks import is_locked
+from kcl.cache.locks import try_lock
 from kcl.cache.progress import ProgressLine
 from kcl.choices.tuning import candidates, race, views
 from kcl.choices.tuning import search as searches
@@ -469,7 +469,7 @@ def _turn(queue: cl.CommandQueue) -> Iterator[None]:
             name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
             descriptor = trust.open_file(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
-            if not is_locked(descriptor):
+            if not try_lock(descriptor):
                 events.logger().warning("waiting for another tuning on %s", queue.device.name)
                 process.lock(descriptor, waits=True)
         yield
