@@ -73,6 +73,10 @@ class _Changed:
         self._holder = holder
         self._pairs = [pair for pair in holder.differing().items() if not holder.is_nothing(*pair)]
 
+    def counts(self) -> bool:
+        """Return True if something changed that may count: of most modules it is that one below them was imported."""
+        return bool(self._pairs) or isinstance(self._holder.thing, TABLES)
+
     def texts(self, encoder: Any) -> list[str]:
         """Return the texts of what the holder holds and did not hold as it was taken."""
         if isinstance(self._holder.thing, TABLES):
@@ -160,10 +164,9 @@ class _Package:
         """Compare the holders at some places with what they held as they were taken."""
         for place in places:
             _name, holder = self._holders[place]
-            if _is_as_taken(holder):
-                self._changed.pop(place, None)
-            else:
-                self._changed[place] = _Changed(holder)
+            self._changed.pop(place, None)
+            if not _is_as_taken(holder) and (changed := _Changed(holder)).counts():
+                self._changed[place] = changed
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
