@@ -133,8 +133,6 @@ def _take(is_early: bool = False) -> None:
     }
     if not modules:
         return
-    # Changes until now are found first: the watch forgets them as more is added.
-    _compare(_changed())
     for name, module in modules.items():
         new += baseline.take(name, module, _inner, state.found)
     state.modules |= modules

@@ -70,6 +70,10 @@ def _flat(thing: Any) -> Iterable[Any]:
     return type(thing), *contents, *contents.values()
 
 
+def _contents(things: dict[int, Any]) -> list[Any]:
+    return [*chain.from_iterable(map(_flat, things.values()))]
+
+
 class Watch:
     """Things that are looked at for changes. The caller lets one thread at a time use it."""
 
@@ -86,8 +90,8 @@ class Watch:
         self._last: tuple[Any, list[Any]] = ([], [])
 
     def add(self, things: list[Any]) -> None:
-        """Look at more things, from now on; a change of the others that was not told counts no more."""
-        number = _number()
+        """Look at more things, from now on. What changed of the others since their last look is told yet."""
+        number, others = _number(), dict[int, Any]()
         insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
             target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
@@ -95,8 +99,10 @@ class Watch:
             if inside:
                 self._places[id(target) + inside] = place
             else:
-                self._others[place] = target
+                others[place] = target
+        self._others |= others
         self._things += things
+        numbers, values = self._last
         if self._places:
             import numpy as np
 
@@ -106,12 +112,15 @@ class Watch:
             memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
             self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
             self._offsets = (addresses - first) // _WORD
-        self._last = self._read()
+            numbers = np.append(
+                np.array(numbers, np.int64), self._memory[self._offsets[len(numbers) :]]
+            )
+        self._last = numbers, [*values, *_contents(others)]
 
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the numbers of dictionaries and cells, and the names and contents of other things."""
-        values = [*chain.from_iterable(map(_flat, self._others.values()))]
-        return self._memory[self._offsets] if self._places else [], values
+        numbers = self._memory[self._offsets] if self._places else []
+        return numbers, _contents(self._others)
 
     def changed(self) -> set[int]:
         """Return the positions of the things that were changed since the last call."""
