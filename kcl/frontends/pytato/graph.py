@@ -11,9 +11,11 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import operator
 import os
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, chain, compress, zip_longest
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple
 
 from kcl.base import settings
 from kcl.cache.key import PLACE, Part
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
 from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, table
@@ -63,6 +65,8 @@ class Graph(NamedTuple):
     form: str
     numbers: list[str]
     data: list[Any]
+    data_texts: list[str]
+    nodes: list[Any]
 
     @property
     def digest(self) -> str:
@@ -81,6 +85,17 @@ class Graph(NamedTuple):
                 place = _place(node)
                 return f" in {type(node).__name__}" + (f" (made at {place})" if place else "")
         return ""
+
+    def without_data(self) -> Graph:
+        """Return a graph that holds none of the data, for a unit that is made later; itself if there are none."""
+        if not self.data:
+            return self
+        try:
+            of = _Copies(self).of
+            return self._replace(root=of(self.root), data=[*map(of, self.data)], nodes=[])
+        except Exception:
+            # A class is made in another way: the data live as long as the unit.
+            return self
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -107,7 +122,8 @@ def digest(root: Any) -> Graph:
     texts = _Texts()
     with _collector_held():
         form = _hashed("\n".join(texts.lines(root)))
-    return Graph(root, form, texts.numbers, texts.data)
+    nodes = [node for node, _write in texts.nodes]
+    return Graph(root, form, texts.numbers, texts.data, texts.data_texts, nodes)
 
 
 def _place(node: Any) -> str:
@@ -127,10 +143,11 @@ def _hashed(text: str) -> str:
 
 
 class _Form(NamedTuple):
-    """How the objects of a class count: what lists their values, for wrappers without their data."""
+    """How the objects of a class count: what lists their values, for nodes and wrappers without their data."""
 
     name: str
     values: Callable[[Any], Iterable[Any]] | None  # None: the object has a text of its own
+    make: Callable[[Any, list[Any]], Any] | None = None  # another container of other values
     is_set: bool = False
     is_node: bool = False
     is_wrapper: bool = False
@@ -147,6 +164,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
             self[kind] = self._number(self[kind])
         self.numbers: list[str] = []
         self.data: list[Any] = []
+        self.data_texts: list[str] = []
         self.long: dict[str, None] = {}
         self.nodes: list[tuple[Any, Callable[[Any], str]]] = []
         self._names: dict[int, str] = {}  # of nodes by id
@@ -226,15 +244,18 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
     def _wrapper(self, fields: Callable[[Any], str]) -> Callable[[Any], str]:
         def write(value: Any) -> str:
+            text, number = self._of_data(value.data), len(self.data)
             self.data.append(value.data)
-            number = len(self.data) - 1
-            return f"{fields(value)} data {number} {self._of_data(value.data)}"
+            self.data_texts.append(text)
+            return f"{fields(value)} data {number} {text}"
 
         return write
 
     def _of_data(self, data: Any) -> str:
         """Return the text of an array of data, without its content."""
         kind, array = type(data), sys.modules.get("pyopencl.array")
+        if kind is AbsentData:
+            return str(data.counted)
         if kind is sys.modules["numpy"].ndarray:
             memory, offset = data.__array_interface__["data"][0], 0
         elif array is not None and isinstance(data, array.Array) and is_counted(kind, "pyopencl"):
@@ -247,6 +268,68 @@ class _Texts(dict[type, Callable[[Any], str]]):
         return f"{class_text(kind)} {facts} {same}"
 
 
+class AbsentData:
+    """Stands in a graph for data, which may go meanwhile; their shape and dtype are all that pytato asks data for."""
+
+    def __init__(self, data: Any, counted: str) -> None:
+        self.shape, self.dtype = data.shape, data.dtype
+        self.counted = counted
+        self._data, self._kind = weakref.ref(data), type(data)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return self._kind
+
+    def __getattr__(self, name: str) -> Any:
+        data = self._data()
+        if data is None:
+            raise RecipeError(
+                f"the unit of a graph is made only now, and asks for {name!r} of data that the program has let go: "
+                "run with KCL_NO_CACHE=graph, or ask for the unit before that"
+            )
+        return getattr(data, name)
+
+
+class _Copies:
+    """Copies of the nodes of a graph that hold something else in the place of its data."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._made: dict[int, Any] = {
+            id(one): AbsentData(one, text)
+            for one, text in zip(graph.data, graph.data_texts, strict=True)
+        }
+        self._made |= {id(node): object.__new__(type(node)) for node in graph.nodes}
+        for node in graph.nodes:
+            self._fill(node, self._made[id(node)])
+
+    def of(self, value: Any) -> Any:
+        """Return the copy of a value; itself if it leads to no node."""
+        kind: Any = type(value)
+        if kind in SIMPLE or kind is str:
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = self._copied(value, kind, _form(kind))
+        return self._made[id(value)]
+
+    def _copied(self, value: Any, kind: Any, form: _Form) -> Any:
+        if form.is_set or form.values is None:
+            return value
+        before = [*form.values(value)]
+        parts = [*map(self.of, before)]
+        if all(map(operator.is_, before, parts)):
+            return value
+        return form.make(value, parts) if form.make else self._fill(value, object.__new__(kind))
+
+    def _fill(self, value: Any, copied: Any) -> Any:
+        fields = getattr(value, "__dataclass_fields__", None)
+        pairs = classes.attributes(value, theirs=True)
+        if fields:
+            pairs = [(name, getattr(value, name)) for name in fields]
+        for name, part in pairs:
+            object.__setattr__(copied, name, self.of(part))
+        return copied
+
+
 @functools.lru_cache(maxsize=1024)
 def _form(kind: type) -> _Form:
     """Return how the objects of a class count."""
@@ -256,7 +339,7 @@ def _form(kind: type) -> _Form:
     if row is None and top in _MAPPINGS and hasattr(kind, "keys"):
         row = table(kind)
     if row is not None:
-        return _Form(name, row.items, is_set=kind in (set, frozenset))
+        return _Form(name, row.items, row.make, is_set=kind in (set, frozenset))
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
     *nodes, wrapper = [getattr(sys.modules.get(module), one, ()) for module, one in _NODES]
     is_node, fields = issubclass(kind, (*nodes,)), getattr(kind, "__dataclass_fields__", ())

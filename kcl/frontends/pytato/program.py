@@ -228,8 +228,10 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(result, target, options, **more)
         record, graph, aim = recorded
         unit = unmade.answer(record)
+        bare = graph.without_data()
         # The program may change its options before it asks for the unit.
-        record.holds = graph.root, copy.copy(options)
+        record.holds = bare.root, copy.copy(options)
+        record.described = (bare, *record.described[1:])
         own_program = made.pop() if made else None
         if record.keeps_arguments is None:
             return own_program

@@ -81,13 +81,15 @@ def freed():
     return known() is None
 
 
-def outlived():
-    """The unit outlives its program, and is asked for afterwards."""
-    program = made(graph(), arraycontext.Context(queue, 2.0).transform_loopy_program)
+def released():
+    """The data go while the unit lives; the unit is asked for afterwards."""
+    data = array()
+    known = weakref.ref(data)
+    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
     unit, (name,) = program.program.t_unit, program.bound_arguments
-    del program
+    del data, program
     gc.collect()
-    before = [*calls]
+    before = [known() is None, *calls]
     _event, found = unit.executor(context)(queue, x=array(), **{name: array(3.0)})
     result = {one: value.get(queue).tolist() for one, value in found.items()}
     return before, unit.default_entrypoint.name, result, [*calls]

@@ -1,13 +1,15 @@
 """kcl.frontends.pytato.graph: the digest of a graph, with a small language of arrays that lies beside this test."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.pytato.graph import digest
 
 LANGUAGE = Path(__file__).parent / "language"
@@ -88,6 +90,40 @@ def variants(pt):
 def test_any_difference_of_a_graph_changes_its_digest(pt):
     found = [of(one) for one in variants(pt)]
     assert len({*found}) == len(found)
+
+
+def test_a_graph_without_its_data_counts_as_before_and_holds_none_of_them(pt):
+    def facts(one):
+        return one.shape, one.dtype, one.strides, isinstance(one, np.ndarray)
+
+    def released(graph):
+        whole = digest(graph)
+        bare = whole.without_data()
+        assert bare.digest == digest(bare.root).digest == whole.digest
+        assert bare.parts == whole.parts
+        assert [*map(facts, bare.data)] == [*map(facts, whole.data)]
+        return bare.data, [weakref.ref(one) for one in whole.data]
+
+    for stand_ins, data in [released(graph) for graph in variants(pt)]:
+        gc.collect()
+        assert [one() for one in data] == [None] * len(data)
+        for one in stand_ins:
+            assert one.dtype in (np.float64, np.float32)
+            with pytest.raises(RecipeError, match="asks for 'strides' of data"):
+                one.strides  # noqa: B018
+
+
+def test_a_graph_without_its_data_keeps_what_is_shared(pt):
+    data = pt.make_data_wrapper(np.zeros(4))
+    first, second = pt.Sum((data, data)), pt.make_data_wrapper(data.data)
+    made = digest(
+        pt.make_dict_of_named_arrays({"a": first, "b": pt.Scaled(first, second)})
+    ).without_data()
+    outputs = made.root._data
+    assert outputs["b"].array is outputs["a"]
+    assert outputs["a"].arrays[0] is outputs["a"].arrays[1] is not outputs["b"].factor
+    assert outputs["a"].arrays[0].data is outputs["b"].factor.data
+    assert data.data is second.data
 
 
 def test_tags_that_do_not_count_in_equality_make_no_difference(pt):

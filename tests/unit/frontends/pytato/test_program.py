@@ -248,10 +248,10 @@ def test_data_live_no_longer_than_the_program(run):
     assert [run("freed")["result"] for _ in range(2)] == [True, True]
 
 
-def test_a_unit_that_outlives_its_program_is_made_later(run):
+def test_data_go_while_a_unit_lives_that_is_made_later(run):
     for before in (CALLS, []):
-        assert run("outlived")["result"] == [
-            before,
+        assert run("released")["result"] == [
+            [True, *before],
             "launched",
             out(data=3.0, scale=2.0),
             CALLS,
