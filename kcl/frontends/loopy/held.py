@@ -147,10 +147,11 @@ class _Package:
     def _add(self) -> None:
         """Look at the modules that were imported since the last look."""
         seen, self._seen = self._seen, {*sys.modules}
-        start = len(self._holders)
-        for name in self._mine(self._seen - seen):
+        start, new = len(self._holders), self._mine(self._seen - seen)
+        baseline.hear(new)
+        for name in new:
             module = self._modules[name] = sys.modules.get(name)
-            holders = baseline.state().taken.setdefault(name, [])
+            holders = baseline.state().taken[name]
             if not holders or holders[0].thing is not module:
                 holders, first = _holders(name, module), len(self._holders)
                 self._early.update(range(first, first + len(holders)))
