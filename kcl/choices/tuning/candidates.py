@@ -189,7 +189,7 @@ class CandidateFiles:
             self._generator.end()
         self._generator = None
 
-    def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
+    def question(self, places: Any, tolerance: Tolerance) -> Question:
         """Write the arrays; return what the children have to know."""
         paths, forms = dict[int, str](), dict[str, CallForm]()
         for form, call in self.calls.items():
@@ -209,7 +209,7 @@ class CandidateFiles:
             forms[form] = call._replace(arrays=files)
         space = self.chooser.space
         tolerance = space.tolerance if tolerance is None else tolerance
-        return Question(places, forms, tolerance, seconds, None if space.compare is None else ())
+        return Question(places, forms, tolerance, None if space.compare is None else ())
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
         """Return what results were not compared on: forms that are left out, and equal integers."""

@@ -86,7 +86,6 @@ class Question(NamedTuple):
     places: devices.DevicePlaces
     forms: dict[str, CallForm]
     tolerance: Tolerance
-    seconds: float
     compared: tuple[str, ...] | None = None
 
 

@@ -104,14 +104,18 @@ class ByTable:
         self._call = call
         self._of_call = CallSizes(call.name, sizes.texts)
         self._exact = self._of_call.exact
+        self._offered: set[Any] = set()  # to `kcl tune`
+        self.forget()
+        _state().choosers.add(self)
+
+    def forget(self) -> None:
+        """Forget what was decided: the next call reads the table again."""
         self._made: dict[str, BySizes] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._offered: set[Any] = set()  # to `kcl tune`
         # Of the last launch, and of the last one by sizes and device: its sizes, the digest of its code, and its device.
         self._latest: tuple[Any, str, Any] = (None, "", None)
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
-        _state().choosers.add(self)
 
     @property
     def state(self) -> str:
@@ -306,11 +310,6 @@ class ByTable:
         if device not in opened:
             opened[device] = self._open_table(holder, device)
         return opened[device]
-
-    def forget(self) -> None:
-        """Forget what was decided: the next call reads the table again."""
-        self._latest = (None, "", None)
-        self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
     def _use_or_default(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any

@@ -137,7 +137,7 @@ def tune(
                 why = "tuned before; again=True (kcl tune --again) measures again"
                 return result._replace(row=row, why=why)
             tuner.read_outcomes()
-        return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
+        return tuner.run(files.question(device, tolerance), began, seconds, result)
 
 
 class _Tuner:
@@ -216,6 +216,7 @@ class _Tuner:
                     self.files.folder,
                     began + seconds,
                     self.chooser.space.compare,
+                    LIMIT_SECONDS,
                 ) as bench,
                 self._reporting(bench, seconds),
             ):
