@@ -21,9 +21,16 @@ import numpy as np
 
 from kcl.base import settings
 from kcl.choices.tuning.candidates import LIMIT_SECONDS, Trial
-from kcl.choices.tuning.child import OTHER_SHAPE, Question, tolerance_of
+from kcl.choices.tuning.child import OTHER_SHAPE, Question, find_tolerance
 from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
-from kcl.choices.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
+from kcl.choices.tuning.race import (
+    FEWEST,
+    Sample,
+    find_losers,
+    find_standing,
+    is_disturbed,
+    is_over,
+)
 from kcl.choices.tuning.results import BY, Arrays, difference
 from kcl.code import Code
 from kcl.drivers.child import ChildFault, PythonChild, Verdict
@@ -195,11 +202,11 @@ class Bench:
                 earlier[racer].append(taken)
             rounds.append({racer: taken.elapsed for racer, taken in samples.items()})
             for racer in running:
-                racers[racer].standing = standing(rounds, racer)
+                racers[racer].standing = find_standing(rounds, racer)
             processor = {
                 racer: min(taken.processor for taken in earlier[racer]) for racer in running
             }
-            running -= losers(rounds, running, processor)
+            running -= find_losers(rounds, running, processor)
             self.report()
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
@@ -371,7 +378,7 @@ class Bench:
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
             wanted = self._question.tolerance
             every = [
-                tolerance_of(wanted, name, output if output.kind in "fc" else dtype)
+                find_tolerance(wanted, name, output if output.kind in "fc" else dtype)
                 for name, output in self._dtypes.items()
             ]
             relative, absolute = map(max, zip(*every, strict=True))

@@ -176,7 +176,7 @@ class CandidateFiles:
         self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
             code = trial.codes[""]
-            for form, names in inputs.drawn_forms(code, *whole[:3]).items():
+            for form, names in inputs.find_drawn(code, *whole[:3]).items():
                 self.calls[form], trial.codes[form] = whole._replace(drawn=names), code
             # multiprocessing gives a daemon no child of its own.
             is_daemon = current_process().daemon
@@ -220,7 +220,7 @@ class CandidateFiles:
         code, arrays = self.default.codes[""], self.calls[""].arrays
         return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
-            for name in inputs.constant(code, arrays)
+            for name in inputs.find_constant(code, arrays)
         ]
 
     def trial(self, choice: Choice) -> Trial:

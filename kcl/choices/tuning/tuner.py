@@ -370,7 +370,7 @@ class _Tuner:
             (made for made in self.tried if made[1] in finalists),
             key=lambda made: self._place(made[0]),
         )
-        best = race.winner(
+        best = race.find_winner(
             {trial: trial.standing for trial in racers if trial.standing},
             [trial for _choice, trial in order],
         )

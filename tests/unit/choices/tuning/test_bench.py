@@ -103,7 +103,7 @@ class TestRace:
 
         def winner(*trials):
             left = made.race([*trials], race.ROUNDS, later())
-            return race.winner({trial: trial.standing for trial in left}, [*trials])
+            return race.find_winner({trial: trial.standing for trial in left}, [*trials])
 
         monkeypatch.setattr(
             made, "_round", lambda _racers, running, _seconds: {at: times[at] for at in running}
