@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcl.choices.sizes import FUNCTIONS
-from kcl.choices.sizes.size import Size, answers, describe, values_of
+from kcl.choices.sizes.size import Size, answers, describe, find_values
 from kcl.line import UNKNOWN, Line, of_call
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class CallSizes:
     def __init__(self, kernel: str, texts: Mapping[str, str]) -> None:
         self.names = tuple(texts)
         self._kernel = kernel
-        self._code = code_of(texts)
+        self._code = write_code(texts)
         self.exact = self._function(operator.index)
 
     def _function(self, convert: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
@@ -40,7 +40,7 @@ class CallSizes:
         names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_convert": convert}
         return eval(self._code, names)  # type: ignore[no-any-return]
 
-    def of(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    def compute(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error.
 
         Raises TypeError for a text whose value is no whole number.
@@ -49,13 +49,13 @@ class CallSizes:
             return self.exact(arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
             # The texts are computed again without a conversion: if one of them is no whole number,
-            # `whole` names its size.
+            # `check_whole` names its size.
             values = (0,) * len(self.names)
             with suppress(*UNKNOWN):
                 values = self._function(lambda value: value)(arguments)
-            return tuple(self.whole(values).values())
+            return tuple(self.check_whole(values).values())
 
-    def whole(self, values: Iterable[Any]) -> dict[str, int]:
+    def check_whole(self, values: Iterable[Any]) -> dict[str, int]:
         """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
         by_name = dict(zip(self.names, values, strict=True))
         for name, value in by_name.items():
@@ -66,13 +66,13 @@ class CallSizes:
                 raise TypeError(f"kernel {self._kernel!r}: {words}") from None
         return by_name
 
-    def named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+    def read_named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
         sizes = map(values.get, self.names)
         return tuple([size if hasattr(type(size), "__index__") else 0 for size in sizes])  # type: ignore[misc]
 
 
-def code_of(texts: Mapping[str, str]) -> str:
+def write_code(texts: Mapping[str, str]) -> str:
     """Write a function of the arguments of a call that returns the sizes, as text.
 
     A size is a whole number that the call names, else what the text says. A text that asks for an attribute of the
@@ -119,7 +119,7 @@ class BySizes:
         self._call = call
         self._sizes = sizes
         # A call may name sizes that serve a space only. The recipe does not ask for these.
-        self._of_call = CallSizes(call.name, sizes.of_recipe(call.function).texts)
+        self._call_sizes = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._lock = threading.Lock()
         self._variants: dict[Line, list[Size]] = {}
         self._chosen: dict[tuple[int, ...], Line] = {}
@@ -127,36 +127,36 @@ class BySizes:
     @property
     def state(self) -> str:
         """The number of the variants, and the names of the sizes."""
-        return f"{len(self._variants)} variant(s) for {', '.join(self._of_call.names)}"
+        return f"{len(self._variants)} variant(s) for {', '.join(self._call_sizes.names)}"
 
     def last(self, _device: cl.Device, arguments: Mapping[str, Any]) -> str:
         """Return the digest of the variant for the sizes of a call."""
-        return self._chosen[self._of_call.exact(arguments)].sole
+        return self._chosen[self._call_sizes.exact(arguments)].sole
 
     def general(self) -> Line:
         """Return the general variant."""
-        return self.line_for((0,) * len(self._of_call.names))
+        return self.line_for((0,) * len(self._call_sizes.names))
 
     def use(self, _queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
         """Launch the variant for the sizes of a call."""
-        return launch(self.line_for(self._of_call.of(arguments)))
+        return launch(self.line_for(self._call_sizes.compute(arguments)))
 
     def bind(
         self, _queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
     ) -> Launch:
         """Bind the variant for these arguments; the launch raises ValueError for sizes of another variant."""
-        bound = self._of_call.of(arguments)
+        bound = self._call_sizes.compute(arguments)
         line = self.line_for(bound)
         launch = bind(line)
         if not bound:
             return launch
 
         def launch_sized(**arguments: Any) -> cl.Event:
-            values = self._of_call.of(arguments)
+            values = self._call_sizes.compute(arguments)
             if values != bound and not self._holds(line, values):
                 raise ValueError(
                     f"kernel {self.name!r} is bound for {self._describe(line, bound)}, and not for "
-                    f"{', '.join(map('{} = {}'.format, self._of_call.names, values))}: bind again"
+                    f"{', '.join(map('{} = {}'.format, self._call_sizes.names, values))}: bind again"
                 )
             return launch(**arguments)
 
@@ -166,7 +166,7 @@ class BySizes:
         self, _holder: Any, values: Mapping[str, Any]
     ) -> tuple[Line, Callable[[], list[str]]]:
         """Return the variant for sizes that are given by name."""
-        named = self._of_call.named(values)
+        named = self._call_sizes.read_named(values)
         line = self.line_for(named)
         return line, lambda: [f"  sizes: {self._describe(line, named)}"]
 
@@ -175,14 +175,14 @@ class BySizes:
         return self._chosen.get(values) or self._choose(values)
 
     def _choose(self, values: tuple[int, ...]) -> Line:
-        whole = tuple(self._of_call.whole(values).values())
+        whole = tuple(self._call_sizes.check_whole(values).values())
         # Threads that come with the same sizes share one variant.
         with self._lock:
             line = next((line for line in self._variants if self._holds(line, whole)), None)
             if line is None:
-                rule, names = self._sizes.fixed, self._of_call.names
+                rule, names = self._sizes.fixed, self._call_sizes.names
                 if rule == "auto":
-                    rule = values_of(self._call.function, names, self._sizes.most)
+                    rule = find_values(self._call.function, names, self._sizes.most)
                 sizes = [*map(partial(Size, rule=rule), names, whole)]
                 by_name = dict(zip(names, sizes, strict=True))
                 line = of_call(self._call._replace(sizes=by_name), self._sizes)

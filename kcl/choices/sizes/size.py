@@ -43,7 +43,7 @@ class Size:
     @property
     def multiple(self) -> int:
         """The largest of 1, 4, 16 and 64 that divides the size."""
-        answer = self._answers["multiple"] = multiple_of(self._value)
+        answer = self._answers["multiple"] = find_multiple(self._value)
         return answer
 
     @property
@@ -98,7 +98,7 @@ def answers(size: Size, value: int, has_run: bool = True) -> bool:
     """
     if value == size._value or not has_run:
         return value == size._value
-    multiple = multiple_of(value)
+    multiple = find_multiple(value)
     if size._answers.get("multiple", multiple) != multiple:
         return False
     fixed = size._answers.get("fixed", value)
@@ -116,7 +116,7 @@ def describe(size: Size, value: int) -> str:
     return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
 
 
-def multiple_of(value: int) -> int:
+def find_multiple(value: int) -> int:
     """Return the largest of 1, 4, 16 and 64 that divides a number; 1 for 0."""
     return next((multiple for multiple in MULTIPLES if value and value % multiple == 0), 1)
 
@@ -175,7 +175,7 @@ class SeenSizes:
 _state = process.own(SeenSizes)
 
 
-def values_of(function: Any, names: Iterable[str], most: int) -> Values:
+def find_values(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
     module = function.__module__
     # Each program is called `__main__`, so its name tells which one it is.

@@ -20,10 +20,17 @@ from typing import Any
 import numpy as np
 
 from kcl.base import settings
-from kcl.choices.tuning.candidates import Trial
-from kcl.choices.tuning.child import OTHER_SHAPE, Question, tolerance_of
+from kcl.choices.tuning.candidates import LIMIT_SECONDS, Trial
+from kcl.choices.tuning.child import OTHER_SHAPE, Question, find_tolerance
 from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
-from kcl.choices.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
+from kcl.choices.tuning.race import (
+    FEWEST,
+    Sample,
+    find_losers,
+    find_standing,
+    is_disturbed,
+    is_over,
+)
 from kcl.choices.tuning.results import BY, Arrays, difference
 from kcl.code import Code
 from kcl.drivers.child import ChildFault, PythonChild, Verdict
@@ -54,7 +61,6 @@ class ReadOutputs(dict[str, Any]):
     """The outputs that a comparison of the user's gets, of which it holds those that were read."""
 
     def __init__(self, arrays: Arrays) -> None:
-        super().__init__()
         self._arrays = arrays
 
     def __missing__(self, name: str) -> Any:
@@ -89,7 +95,8 @@ class Bench:
     """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
 
     Forms of the call on which the default does not run are left out: `left_out` has its verdicts there. `end` is the moment
-    when the tuning is to end. `compare` is a comparison of the user's; see `kcl.space`.
+    when the tuning is to end. A question has at most `limit` seconds. `compare` is a comparison of the user's; see
+    `kcl.space`.
     """
 
     def __init__(
@@ -99,8 +106,9 @@ class Bench:
         folder: str,
         end: float = math.inf,
         compare: Callable[[Mapping[str, Any]], Any] | None = None,
+        limit: float = LIMIT_SECONDS,
     ) -> None:
-        self.default, self.limit, self.left_out = default, question.seconds, dict[str, Verdict]()
+        self.default, self.limit, self.left_out = default, limit, dict[str, Verdict]()
         self._question, self._folder, self._end, self._compare = question, folder, end, compare
         size = question.forms[""].nbytes
         fitting = _MOST_BYTES // (_COPIES * len(question.forms) * size + 1)
@@ -194,11 +202,11 @@ class Bench:
                 earlier[racer].append(taken)
             rounds.append({racer: taken.elapsed for racer, taken in samples.items()})
             for racer in running:
-                racers[racer].standing = standing(rounds, racer)
+                racers[racer].standing = find_standing(rounds, racer)
             processor = {
                 racer: min(taken.processor for taken in earlier[racer]) for racer in running
             }
-            running -= losers(rounds, running, processor)
+            running -= find_losers(rounds, running, processor)
             self.report()
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
@@ -370,7 +378,7 @@ class Bench:
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
             wanted = self._question.tolerance
             every = [
-                tolerance_of(wanted, name, output if output.kind in "fc" else dtype)
+                find_tolerance(wanted, name, output if output.kind in "fc" else dtype)
                 for name, output in self._dtypes.items()
             ]
             relative, absolute = map(max, zip(*every, strict=True))

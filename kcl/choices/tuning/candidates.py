@@ -176,7 +176,7 @@ class CandidateFiles:
         self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
             code = trial.codes[""]
-            for form, names in inputs.drawn_forms(code, *whole[:3]).items():
+            for form, names in inputs.find_drawn(code, *whole[:3]).items():
                 self.calls[form], trial.codes[form] = whole._replace(drawn=names), code
             # multiprocessing gives a daemon no child of its own.
             is_daemon = current_process().daemon
@@ -189,7 +189,7 @@ class CandidateFiles:
             self._generator.end()
         self._generator = None
 
-    def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
+    def question(self, places: Any, tolerance: Tolerance) -> Question:
         """Write the arrays; return what the children have to know."""
         paths, forms = dict[int, str](), dict[str, CallForm]()
         for form, call in self.calls.items():
@@ -209,7 +209,7 @@ class CandidateFiles:
             forms[form] = call._replace(arrays=files)
         space = self.chooser.space
         tolerance = space.tolerance if tolerance is None else tolerance
-        return Question(places, forms, tolerance, seconds, None if space.compare is None else ())
+        return Question(places, forms, tolerance, None if space.compare is None else ())
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
         """Return what results were not compared on: forms that are left out, and equal integers."""
@@ -220,7 +220,7 @@ class CandidateFiles:
         code, arrays = self.default.codes[""], self.calls[""].arrays
         return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
-            for name in inputs.constant(code, arrays)
+            for name in inputs.find_constant(code, arrays)
         ]
 
     def trial(self, choice: Choice) -> Trial:

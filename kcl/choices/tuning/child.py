@@ -86,11 +86,10 @@ class Question(NamedTuple):
     places: devices.DevicePlaces
     forms: dict[str, CallForm]
     tolerance: Tolerance
-    seconds: float
     compared: tuple[str, ...] | None = None
 
 
-def tolerance_of(tolerance: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
+def find_tolerance(tolerance: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
     wanted = tolerance.get(name) if isinstance(tolerance, Mapping) else tolerance
     if wanted is None:
@@ -212,7 +211,7 @@ class GuardedCall:
             # An input that the default leaves as it was has to keep its bits.
             if name not in self.expected:
                 return 0.0, 0.0
-            return tolerance_of(self.rig.question.tolerance, name, dtype)
+            return find_tolerance(self.rig.question.tolerance, name, dtype)
 
         return difference(kept, right, tolerance, self.scales)
 

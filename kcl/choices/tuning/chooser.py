@@ -102,16 +102,20 @@ class ByTable:
         self._own = sizes.of_recipe(call.function)
         self.has_variants = bool(self._own.texts)
         self._call = call
-        self._of_call = CallSizes(call.name, sizes.texts)
-        self._exact = self._of_call.exact
+        self._call_sizes = CallSizes(call.name, sizes.texts)
+        self._exact = self._call_sizes.exact
+        self._offered: set[Any] = set()  # to `kcl tune`
+        self.forget()
+        _state().choosers.add(self)
+
+    def forget(self) -> None:
+        """Forget what was decided: the next call reads the table again."""
         self._made: dict[str, BySizes] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._offered: set[Any] = set()  # to `kcl tune`
         # Of the last launch, and of the last one by sizes and device: its sizes, the digest of its code, and its device.
         self._latest: tuple[Any, str, Any] = (None, "", None)
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
-        _state().choosers.add(self)
 
     @property
     def state(self) -> str:
@@ -131,8 +135,8 @@ class ByTable:
 
     def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
         """Decide, if these sizes are new, and launch."""
-        computed = self._of_call.of(arguments)
-        sizes = self._of_call.whole(computed)
+        computed = self._call_sizes.compute(arguments)
+        sizes = self._call_sizes.check_whole(computed)
         if 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
             # The launch may raise what is wrong with the call.
             return launch(self.line_at(self.defaults, sizes))
@@ -170,8 +174,8 @@ class ByTable:
 
         def launch(**values: Any) -> cl.Event:
             nonlocal bound
-            if (computed := self._of_call.of(values)) not in fitting:
-                here, row = self._of_call.whole(computed), bound[0].row
+            if (computed := self._call_sizes.compute(values)) not in fitting:
+                here, row = self._call_sizes.check_whole(computed), bound[0].row
                 # The row was measured too far from these sizes.
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
                     bound = bind_decided(self.decide_default(bound[0].table, sizes))
@@ -200,8 +204,10 @@ class ByTable:
         self, holder: cl.Context | cl.CommandQueue, values: Mapping[str, Any]
     ) -> tuple[Line, Callable[[], list[str]]]:
         """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
-        pairs = zip(self._of_call.named(values), self._of_call.of(values), strict=True)
-        sizes = self._of_call.whole(named or computed for named, computed in pairs)
+        pairs = zip(
+            self._call_sizes.read_named(values), self._call_sizes.compute(values), strict=True
+        )
+        sizes = self._call_sizes.check_whole(named or computed for named, computed in pairs)
         decision = self._find_decision(holder, values, sizes, is_launch=False)
 
         def why() -> list[str]:
@@ -235,7 +241,7 @@ class ByTable:
         for name in self.sizes.arguments:
             if name not in arguments and name not in self.sizes.texts:
                 raise TypeError(f"kernel {self.name!r}: missing argument {name!r}")
-        return self._of_call.whole(self._of_call.of(arguments))
+        return self._call_sizes.check_whole(self._call_sizes.compute(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
@@ -306,11 +312,6 @@ class ByTable:
         if device not in opened:
             opened[device] = self._open_table(holder, device)
         return opened[device]
-
-    def forget(self) -> None:
-        """Forget what was decided: the next call reads the table again."""
-        self._latest = (None, "", None)
-        self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
     def _use_or_default(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
@@ -480,7 +481,7 @@ class ByTable:
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.sizes.texts.items()]
         place = tables.device_parts(identity, device.max_compute_units)
-        key = tables.key_of(self.name, subject, [*free, *texts, *place])
+        key = tables.make_key(self.name, subject, [*free, *texts, *place])
         fixed = Part("given", f"{self.variant} {describe(self.given)}")
         about = {
             "kernel": self.name,
@@ -488,7 +489,7 @@ class ByTable:
             "defaults": self.defaults,
             "device": {"name": device.name, "driver": device.driver_version},
             "platform": {"name": device.platform.name, "version": device.platform.version},
-            "note": tables.note_of(self.function, [fixed, *free, *place]),
+            "note": tables.name_note(self.function, [fixed, *free, *place]),
         }
         return ChoiceTable(key, about)
 

@@ -34,7 +34,7 @@ def is_cut(form: str) -> bool:
     return " = " in form
 
 
-def drawn_forms(
+def find_drawn(
     code: Code, arrays: Arrays, values: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, dict[str, str]]:
     """Return the forms that draw something, each with the names of what it draws, and their declared dtypes."""
@@ -55,7 +55,7 @@ def drawn_forms(
     return {**forms, INTEGERS: {**floats, **integers}} if integers else forms
 
 
-def constant(code: Code, arrays: Arrays) -> list[str]:
+def find_constant(code: Code, arrays: Arrays) -> list[str]:
     """Return the names of the inputs of integers whose elements are all equal."""
     required = {argument.name for argument in code.invoker.arguments if argument.required}
     return [

@@ -47,7 +47,7 @@ class Standing(NamedTuple):
         return (self.high - self.low) / 2 / self.ratio if self.ratio else 0.0
 
 
-def standing(rounds: Rounds, racer: int) -> Standing:
+def find_standing(rounds: Rounds, racer: int) -> Standing:
     """Return where a racer stands after the rounds that it ran, at least one."""
     shared = [(times[racer], times[0]) for times in rounds if racer in times]
     mine, default = map(min, zip(*shared, strict=True))
@@ -58,12 +58,12 @@ def standing(rounds: Rounds, racer: int) -> Standing:
     return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]), mine)
 
 
-def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:
+def find_losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:
     """Return who of the running is out after these rounds; never the default.
 
     Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
     """
-    standings = {racer: standing(rounds, racer) for racer in running}
+    standings = {racer: find_standing(rounds, racer) for racer in running}
     first = min(standings, key=standings.__getitem__)
     leader = standings[first]
     behind = leader.ratio * _BEHIND_AFTER.get(len(rounds), _BEHIND)
@@ -78,7 +78,7 @@ def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float
 
 def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
     """Return True if no further round is needed: nobody is left, all of them lose, or the last one is decided."""
-    left = [standing(rounds, racer) for racer in running if racer and rounds]
+    left = [find_standing(rounds, racer) for racer in running if racer and rounds]
     if len(rounds) >= most or not any(running):
         return True
     if len(rounds) < 2 * _DECIDED:
@@ -86,7 +86,7 @@ def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
     return all(place.low > _FASTER for place in left) or (len(left) == 1 and left[0].high < _FASTER)
 
 
-def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
+def find_winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
     """Return who wins; `order` lists the racers, and the first of equals wins. None: the default stays.
 
     The default stays unless a choice is 3 % faster, and beyond the noise.

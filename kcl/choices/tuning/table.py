@@ -3,7 +3,7 @@
     table-<digest>    rows: sizes -> choice, its ratio to the default, and how it was found; read at a launch
     facts-<digest>    the outcome of each candidate; read by `tune` and by views only
 
-Both are entries of the tuning layer under one key: see `key_of`. The texts of kcl and of the generators are not in it:
+Both are entries of the tuning layer under one key: see `make_key`. The texts of kcl and of the generators are not in it:
 another release of loopy changes a time a little, and a row names the release.
 """
 
@@ -246,7 +246,7 @@ def _by_name(label: str, rows: Iterable[Row]) -> dict[str, Row]:
     return {row.name if label == TABLE else fact_name(row): row for row in rows}
 
 
-def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
+def make_key(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
     """Return the key of a table: `subject` is the generator key of the default, `free` has what is open, and the device."""
     return Key([Part("recipe", kernel), *_question_parts(subject), *free])
 
@@ -256,7 +256,7 @@ def digest_questions(subject: Key | None) -> str:
     return Key(_question_parts(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
 
 
-def note_of(function: Any, case: Iterable[Part]) -> str:
+def name_note(function: Any, case: Iterable[Part]) -> str:
     """Return the name of the note on the last table of a recipe, whatever its text, in some case on a device."""
     module = function.__module__ or ""
     # Each program is called `__main__`, so its path tells which one it is.

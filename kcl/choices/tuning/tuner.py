@@ -137,7 +137,7 @@ def tune(
                 why = "tuned before; again=True (kcl tune --again) measures again"
                 return result._replace(row=row, why=why)
             tuner.read_outcomes()
-        return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
+        return tuner.run(files.question(device, tolerance), began, seconds, result)
 
 
 class _Tuner:
@@ -216,6 +216,7 @@ class _Tuner:
                     self.files.folder,
                     began + seconds,
                     self.chooser.space.compare,
+                    LIMIT_SECONDS,
                 ) as bench,
                 self._reporting(bench, seconds),
             ):
@@ -369,7 +370,7 @@ class _Tuner:
             (made for made in self.tried if made[1] in finalists),
             key=lambda made: self._place(made[0]),
         )
-        best = race.winner(
+        best = race.find_winner(
             {trial: trial.standing for trial in racers if trial.standing},
             [trial for _choice, trial in order],
         )

@@ -313,9 +313,9 @@ class TestCallSizes:
     )
     def test_of(self, texts, arguments, sizes):
         """A size is what the call names, or what the text says of the arguments; 0 where one is not known."""
-        assert CallSizes("axpy", texts).of(arguments) == sizes
+        assert CallSizes("axpy", texts).compute(arguments) == sizes
 
     def test_no_whole_number(self):
         """A text whose value is no whole number is refused with its size."""
         with pytest.raises(TypeError, match=r"kernel 'axpy': the size n is 4\.5"):
-            CallSizes("axpy", {"n": "m"}).of({"m": 4.5})
+            CallSizes("axpy", {"n": "m"}).compute({"m": 4.5})

@@ -32,7 +32,7 @@ def question_of(queue):
     """Return a function that writes the arrays of such files."""
 
     def question_of(files, tolerance=None):
-        return files.question(devices.places_of(queue.context), tolerance, 60.0)
+        return files.question(devices.places_of(queue.context), tolerance)
 
     return question_of
 

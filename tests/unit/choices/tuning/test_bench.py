@@ -103,7 +103,7 @@ class TestRace:
 
         def winner(*trials):
             left = made.race([*trials], race.ROUNDS, later())
-            return race.winner({trial: trial.standing for trial in left}, [*trials])
+            return race.find_winner({trial: trial.standing for trial in left}, [*trials])
 
         monkeypatch.setattr(
             made, "_round", lambda _racers, running, _seconds: {at: times[at] for at in running}
@@ -286,7 +286,7 @@ class TestLeft:
         made = Bench(question, workshop.default, workshop.folder, later(30))
         assert 9 < made.seconds() <= 10
         assert made.seconds(25.0) == 25.0
-        made = Bench(question, workshop.default, workshop.folder, later(3000))
+        made = Bench(question, workshop.default, workshop.folder, later(3000), limit=60.0)
         assert made.seconds() == 60.0
         made = Bench(question, workshop.default, workshop.folder, later(-6))
         assert made.seconds(60.0) <= 3.0

@@ -25,7 +25,7 @@ class TestDrawnForms:
         given = code(("x", "<f4", True), ("z", "", True), ("y", "<f8", False), ("a", "<f8", False))
         given = given._replace(invoker=given.invoker._replace(inferred={"z": "<c8"}))
         arrays = {"x": np.ones(3, "f4"), "z": np.ones(3, "c8"), "y": np.ones(3)}
-        found = inputs.drawn_forms(given, arrays, {"a": 2, "b": 1.5}, {})
+        found = inputs.find_drawn(given, arrays, {"a": 2, "b": 1.5}, {})
         names = {"x": "<f4", "z": "<c8", "a": "<f8"}
         assert found == {NUMBERS: names, SIGNED: names}
 
@@ -36,7 +36,7 @@ class TestDrawnForms:
     def test_integers(self, values, is_drawn):
         """Integers are drawn if at most one differs from the others; any others may be indices."""
         arrays = {"x": np.array(values, np.int32)}
-        found = inputs.drawn_forms(code(("x", "<i4", True)), arrays, {}, {})
+        found = inputs.find_drawn(code(("x", "<i4", True)), arrays, {}, {})
         assert found == ({INTEGERS: {"x": "<i4"}} if is_drawn else {})
 
     @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ class TestDrawnForms:
     )
     def test_integer_scalars(self, value, sizes, is_drawn):
         """A number 0 or 1 is drawn, if it is no size and no flag."""
-        found = inputs.drawn_forms(code(("a", "<i4", False)), {}, {"a": value}, sizes)
+        found = inputs.find_drawn(code(("a", "<i4", False)), {}, {"a": value}, sizes)
         assert found == ({INTEGERS: {"a": "<i4"}} if is_drawn else {})
 
     def test_constant(self):
         """Inputs whose integers are all equal are named."""
         arrays = {"x": np.ones(4, int), "y": np.arange(4), "z": np.ones(4, int)}
         given = code(("x", "<i8", True), ("y", "<i8", True), ("z", "<i8", False))
-        assert inputs.constant(given, arrays) == ["x"]
+        assert inputs.find_constant(given, arrays) == ["x"]
 
 
 class TestDrawn:

@@ -23,7 +23,7 @@ class TestStanding:
     )
     def test_ratio(self, default, racer, ratio):
         """The ratio is that of the smallest times, since noise only adds, in the rounds that the racer ran."""
-        assert race.standing(rounds(default, racer), 1).ratio == ratio
+        assert race.find_standing(rounds(default, racer), 1).ratio == ratio
 
     @pytest.mark.parametrize(
         ("times", "interval"),
@@ -31,7 +31,7 @@ class TestStanding:
     )
     def test_interval(self, times, interval):
         """Few rounds: all ratios; of 15 rounds three are left out at each end. It has the ratio itself."""
-        standing = race.standing(rounds([1.0] * len(times), times), 1)
+        standing = race.find_standing(rounds([1.0] * len(times), times), 1)
         assert (standing.low, standing.high) == interval
 
     def test_noise(self):
@@ -42,7 +42,7 @@ class TestStanding:
 def losers(samples, running):
     """Return who is out if all of the time is processor time."""
     processor = {racer: min(times[racer] for times in samples) for racer in running}
-    return race.losers(samples, running, processor)
+    return race.find_losers(samples, running, processor)
 
 
 class TestLosers:
@@ -66,7 +66,7 @@ class TestLosers:
     def test_slowed_by_others(self):
         """Who is behind by the clock and takes less processor time than the leader stays: others may have slowed it."""
         found = rounds([9.0] * 3, [1.0] * 3, [5.0] * 3, [5.0] * 3)
-        assert race.losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
+        assert race.find_losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
 
 
 class TestEnd:
@@ -109,7 +109,7 @@ FASTER, LIKE, NOISY = Standing(0.5, 0.5, 0.6), Standing(0.509, 0.5, 0.6), Standi
 )
 def test_winner(standings, order, winner):
     """The smallest ratio wins, within 2 % the first in order. 2 % of the default, or less than the noise, win nothing."""
-    assert race.winner(standings, order) == winner
+    assert race.find_winner(standings, order) == winner
 
 
 BEST = Sample(1.0, 4.0)
