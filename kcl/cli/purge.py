@@ -11,6 +11,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.inspect import purge as removing
+from kcl.inspect.inventory import group
 from kcl.inspect.purge import Removal, RemovalItem
 
 # Of a line: the name of a cache, the items of it that lie in one place, and that place.
@@ -85,10 +86,10 @@ def say_removed(plan: Removal, removal: Removal) -> Removal:
 
 def _show(plan: Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
-    groups: dict[tuple[str, str], list[RemovalItem]] = {}
-    for item in plan.items:
-        place = item.path if item.is_database else os.path.dirname(item.path)
-        groups.setdefault((item.cache, place), []).append(item)
+    groups = group(
+        plan.items,
+        lambda item: (item.cache, item.path if item.is_database else os.path.dirname(item.path)),
+    )
     if not groups:
         click.echo("there is nothing to remove")
         return

@@ -8,11 +8,13 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.cache.faults import warn_once
+from kcl.errors import refuse_unknown
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
@@ -127,13 +129,9 @@ class Catalogue:
 
     def describe(self, chosen: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
-        # Code and its programs have the same OpenCL C.
-        of_program: dict[str, list[ListedEntry]] = {}
-        for row in self.rows:
-            of_program.setdefault(row.program, []).append(row)
-        # An entry without a program has no partners.
-        of_program.pop("", None)
-        related = [of_program.get(row.program, []) for row in chosen]
+        # Code and its programs have the same OpenCL C. An entry without a program has no partners.
+        paired = inventory.group(filter(attrgetter("program"), self.rows), attrgetter("program"))
+        related = [paired.get(row.program, []) for row in chosen]
         told = variants.find_parameters(code for rows in related for code in rows)
         is_here = functools.cache(contents.is_platform_here)
         described = []
@@ -177,9 +175,7 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     Reads files of the cache directory and builds nothing. What cannot be read is left out, with a warning. Raises
     ValueError for an unknown layer. Thread-safe.
     """
-    for name in layers:
-        if name not in settings.LAYERS:
-            raise ValueError(f"{name!r} is no layer: take {' or '.join(settings.LAYERS)}")
+    refuse_unknown(layers, settings.LAYERS)
     catalogue = Catalogue()
     chosen, faults = catalogue.choose(layers, kernel, device)
     for fault in faults:

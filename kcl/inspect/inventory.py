@@ -2,6 +2,9 @@
 
 It loads neither pytools nor pyopencl, so that a listing starts at once. It reads the stores of every Python version,
 and both sorts of the generator layer.
+
+Code that depends on dtypes is found in two steps: the base row, under a key without dtypes, says which arguments are
+open, and the row under the key with their dtypes has the code. So a base row only leads to code.
 """
 
 from __future__ import annotations
@@ -9,9 +12,9 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kcl import drivers
 from kcl.base import settings
@@ -25,6 +28,9 @@ from kcl.cache.stores.sqlite import Database
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.foreign import contents
 from kcl.foreign.contents import Contents
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 # Bytes that hold most headers. A longer header is read again.
 _HEAD = 4096
@@ -57,12 +63,13 @@ class RecipeSummary(NamedTuple):
 class ListedEntry:
     """An entry by its header; `size` is that of the whole, in bytes.
 
-    `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
-    recorded calls), or in the tuning layer "facts" (the outcomes of candidates).
+    `kind` is the layer, but for these: of the generator layer it is "code", "base" for a row that leads to code, or
+    "proofs" for what earlier runs proved of recorded calls; of the tuning layer it is "facts" for the outcomes of
+    candidates. `is_shown` is False for base rows, proofs and facts.
+
     `modified` is in seconds since the epoch: for a file the time of its last use, to a day or so, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
-    `is_shown` is False for rows that only lead to code, and for facts.
     """
 
     def __init__(
@@ -179,6 +186,7 @@ class Refusal(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
+        # Most errors name the place themselves.
         return f"{self.cache}: {self.reason}" if self.place in self.reason else self.words("")
 
     def words(self, verdict: str) -> str:
@@ -188,6 +196,14 @@ class Refusal(NamedTuple):
 
 # What cannot be read. A function that is given one adds to it.
 Faults = list[Refusal]
+
+
+def group(things: Iterable[T], name: Callable[[T], K]) -> dict[K, list[T]]:
+    """Put things of the same name together, in their order."""
+    groups: dict[K, list[T]] = {}
+    for thing in things:
+        groups.setdefault(name(thing), []).append(thing)
+    return groups
 
 
 def entries(
@@ -323,7 +339,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    # Of the binary layer all are.
+    # Of the binary layer all are shown.
     if layer != settings.BINARY:
         return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
     return measured

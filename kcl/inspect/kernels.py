@@ -31,10 +31,11 @@ Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
 
 class LookSummary(NamedTuple):
-    """The look-ups of one kernel in one layer with the same end; `time` is when the last one ended, 0 if unknown.
+    """The look-ups of one kernel in one layer with the same end, hits too: a journal counts those, and lists the others.
 
-    `key` is the digest of the entry, empty where it is not known. `seconds` and `saved` are sums over the look-ups.
-    `parameters` are the texts of the parameters of the recipe that asked, None where they are not known.
+    `time` is when the last one ended, 0 if unknown. `key` is the digest of the entry, empty if it is not known. `seconds`
+    and `saved` are sums over the look-ups. `parameters` are the texts of the parameters of the recipe that asked, None
+    if they are not known.
     """
 
     layer: str
@@ -46,7 +47,7 @@ class LookSummary(NamedTuple):
     time: float
     seconds: float
     saved: float
-    parameters: tuple[tuple[str, str], ...] | None = None
+    parameters: Mapping[str, str] | None = None
 
 
 class KernelRow(NamedTuple):
@@ -59,9 +60,7 @@ class KernelRow(NamedTuple):
     @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters of the recipe as text; empty where they are not known."""
-        return dict(
-            next((look.parameters for look in self.looks if look.parameters is not None), ())
-        )
+        return next((look.parameters for look in self.looks if look.parameters is not None), {})
 
     @property
     def dtypes(self) -> Mapping[str, str]:
@@ -70,7 +69,7 @@ class KernelRow(NamedTuple):
         return {name: dtype(text) for name, text in texts.items()}
 
     @property
-    def others(self) -> int:
+    def further_kernels(self) -> int:
         """The number of further kernels of a program that kcl names by its first."""
         programs = [
             entry
@@ -140,7 +139,11 @@ class Run(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
         return {
-            **dict(zip(self._fields[:5], self[:5], strict=True)),
+            "driver": self.driver,
+            "processes": self.processes,
+            "began": self.began,
+            "ended": self.ended,
+            "layers": self.layers,
             "kernels": [row.describe() for row in self.rows],
             "remarks": self.remarks,
         }
@@ -264,10 +267,8 @@ def _find_parameters(
     return stored if kernel == code.kernel and stored and stored.keys() <= {*names} else None
 
 
-def _write_parameters(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
-    if parameters is None:
-        return None
-    return tuple((name, of_value(text)) for name, text in parameters.items())
+def _write_parameters(parameters: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    return parameters and {name: of_value(text) for name, text in parameters.items()}
 
 
 def group_looks(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
@@ -286,19 +287,18 @@ def group_looks(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRo
     return sorted(grouped, key=lambda row: min(look.time - look.seconds for look in row.looks))
 
 
-def _merge(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
-    """Add up look-ups of the same entry with the same end."""
-    sums_of: dict[tuple[Any, ...], LookSummary] = {}
-    for look in looks:
-        same = *look[:5], look.parameters
-        sums = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
-        sums_of[same] = look._replace(
-            times=sums.times + look.times,
-            time=max(sums.time, look.time),
-            seconds=sums.seconds + look.seconds,
-            saved=sums.saved + look.saved,
+def _merge(looks: Iterable[LookSummary]) -> list[LookSummary]:
+    """Sum the look-ups that share entry, outcome and parameters."""
+    same = inventory.group(looks, lambda look: repr((*look[:5], look.parameters)))
+    return [
+        alike[-1]._replace(
+            times=sum(look.times for look in alike),
+            time=max(look.time for look in alike),
+            seconds=sum(look.seconds for look in alike),
+            saved=sum(look.saved for look in alike),
         )
-    return sums_of.values()
+        for alike in same.values()
+    ]
 
 
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
@@ -347,7 +347,8 @@ def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
     """
     variant_of = variants.find_parameters(entry for row in kernels for entry in row.stored)
     names = [
-        of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "")
+        of_kernel(row.kernel, row.parameters)
+        + (f" +{row.further_kernels}" if row.further_kernels else "")
         for row in kernels
     ]
 
@@ -356,12 +357,13 @@ def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
         return of_kernel("", variant_of.get(program, {}))
 
     for write in (_write_own_dtypes, write_variant, _write_key):
-        alike: dict[str, list[KernelRow]] = {}
-        for row, name in zip(kernels, names, strict=True):
-            alike.setdefault(name, []).append(row)
+        named = [*zip(names, kernels, strict=True)]
+        alike = inventory.group(named, lambda pair: pair[0])
         names = [
-            name + write(row, alike[name]) if len(alike[name]) > 1 else name
-            for row, name in zip(kernels, names, strict=True)
+            name + write(row, [other for _name, other in alike[name]])
+            if len(alike[name]) > 1
+            else name
+            for name, row in named
         ]
     return names
 
@@ -369,12 +371,10 @@ def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
 def _write_own_dtypes(row: KernelRow, alike: Sequence[KernelRow]) -> str:
     """Write the dtypes of a row that the others of its name do not all have: ` x, y: float32`."""
     shared = set.intersection(*(set(other.dtypes.items()) for other in alike))
-    names_of: dict[str, list[str]] = {}
-    for name, kind in row.dtypes.items():
-        if (name, kind) not in shared:
-            names_of.setdefault(kind, []).append(name)
-    written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in names_of.items())
-    return f" {written}" if written else ""
+    own = [pair for pair in row.dtypes.items() if pair not in shared]
+    kinds = inventory.group(own, lambda pair: pair[1])
+    written = [f"{', '.join(name for name, _ in own)}: {kind}" for kind, own in kinds.items()]
+    return f" {', '.join(written)}" if written else ""
 
 
 def _write_key(row: KernelRow, _alike: Sequence[KernelRow]) -> str:

@@ -11,9 +11,9 @@ from kcl.base import events, settings
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.base.text.tables import Column, Columns, lines_of
 from kcl.cache import layers
-from kcl.inspect import kernels, late, remarks
+from kcl.inspect import kernels
 from kcl.inspect.explain import misses
-from kcl.inspect.history import journal
+from kcl.inspect.history import journal, records
 from kcl.inspect.history.records import OUTCOMES
 
 NOTHING = "kcl: no kernel was asked for"
@@ -96,7 +96,7 @@ def _write_place(state: str, column: int) -> str:
     return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
 
 
-def of_process(by_kernel: bool) -> str:
+def write_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
         return "\n".join(fold_prose([NOTHING, *_collect_remarks()]))
@@ -106,7 +106,7 @@ def of_process(by_kernel: bool) -> str:
     return "\n".join([report(), "", *kernels.write_table(kernels.group_records([run], missed))])
 
 
-def add_to(path: str) -> None:
+def append_run(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
     run, missed = journal.of_this_run()
     content = kernels.Run(
@@ -125,7 +125,7 @@ def add_to(path: str) -> None:
         stream.write(json.dumps(content.describe(), allow_nan=False).encode() + b"\n")
 
 
-def explained() -> str:
+def write_misses() -> str:
     """Say which look-ups missed in this process, and why."""
     told = misses.explain_looks(journal.of_this_run()[1], journal.last_misses())
     return "\n".join(misses.write_lines(told)) or "nothing missed"
@@ -134,7 +134,7 @@ def explained() -> str:
 def _collect_remarks() -> list[str]:
     waiting = misses.find_pending()
     return [
-        *remarks(),
-        *(switch["words"] for switch in late()),
+        *records.explain_loopy(),
+        *(switch["words"] for switch in records.find_late_switches()),
         *(() if waiting.helper else waiting.described()),
     ]

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kcl import foreign
 from kcl.base import events, process, settings
 from kcl.cache import places
 from kcl.cache.stores import address
@@ -126,6 +128,24 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
         "late": [(now, switch) for switch in late],
         "parts": list(parts),
     }
+
+
+def explain_loopy() -> list[str]:
+    """Say why loopy was imported; a process without loopy imports nothing for that."""
+    if "loopy" not in sys.modules and not events.total()["made"]:
+        return []
+    from kcl.inspect import about_loopy
+
+    return about_loopy.remarks()
+
+
+def find_late_switches() -> list[LateSwitch]:
+    """Return the switches that came too late in this process."""
+    if not foreign.changed():
+        return []
+    from kcl.foreign import late_switches
+
+    return late_switches.find()
 
 
 def open_store() -> Directory:
