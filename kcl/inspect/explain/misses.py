@@ -162,7 +162,7 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     # A program is compared with that of the row that was nearest to its code: that program, by run, kernel and its own.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
-    for note, times in _group(missed):
+    for note, times in _group_equal(missed):
         event, run = note.event, note.record["name"]
         explanation, own = None, None
         if event.outcome == "miss" and note.key is not None and event.reason != BEING_COMPLETED:
@@ -194,7 +194,7 @@ def explain_last(
     return explain_looks(last, history), len(missed) - len(last)
 
 
-def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
+def _group_equal(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
 
     def name(note: MissNote) -> tuple[object, ...]:
