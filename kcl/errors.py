@@ -13,7 +13,7 @@ KclError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class KclError(Exception):
@@ -131,3 +131,12 @@ def meant(name: str, names: Iterable[str]) -> str:
 
     near = " or ".join(map(repr, difflib.get_close_matches(name, names, 2)))
     return f" (did you mean {near}?)" if near else ""
+
+
+def refuse_unknown(names: Iterable[str], layers: Collection[str]) -> None:
+    """Raise ValueError if one of the names is none of these layers or caches."""
+    for name in names:
+        if name not in layers:
+            raise ValueError(
+                f"{name!r} is no layer{meant(name, layers)}: take one of {', '.join(layers)}"
+            )

@@ -20,17 +20,14 @@ from schema import SCHEMA, Field, Printed  # noqa: E402
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
 from kcl.base.settings.words import WORDS  # noqa: E402
+from kcl.cli import env  # noqa: E402
 from kcl.foreign.table import ROWS, CacheRow, Parser, placed_by  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
 
-# What a foreign cache's switch does to the layers of kcl; the conditions stand in kcl.cache.layers.
-EFFECTS = {
-    "loopy": "generator layer off for loopy recipes",
-    "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
-    "pyopencl-binary": "that of pyopencl's PersistentDict cache",
-}
+# What a foreign cache's switch does to the layers of kcl.
+EFFECTS = {**env.EFFECTS, "pyopencl-binary": "that of pyopencl's PersistentDict cache"}
 SAMPLES = ("", "0", "1", "no", "true", "x")
 
 # Second names of commands.

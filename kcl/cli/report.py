@@ -59,12 +59,10 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
 
 def collect_facts(run: Run) -> dict[str, str]:
     """Write what the terminal and the page have in common."""
-    several = len(run.processes) > 1
+    first, *others = run.processes
     left_out = [misses.LEFT_OUT.format(run.left_out)] if run.left_out else []
     return {
-        "processes": f"{len(run.processes)} processes"
-        if several
-        else f"process {run.processes[0]}",
+        "processes": f"{len(run.processes)} processes" if others else f"process {first}",
         "layers": "\n".join(summary.write_table(run.layers)),
         "kernels": "\n".join(kernels.write_table(run.rows)),
         "misses": "\n".join([*misses.write_lines(run.misses), *left_out]),

@@ -26,18 +26,6 @@ from kcl.inspect.history.records import Counters
 from kcl.remote import state
 
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
-# A row is the value for `--json`.
-_COLUMNS: Columns[Mapping[str, Any]] = (
-    (Column("layer"), lambda row: row["layer"]),
-    (Column("state", 0, "words", 18), lambda row: _write_state(row)),  # noqa: PLW0108  (it stands below)
-    (Column("entries"), lambda row: str(row["entries"]) if _is_counted(row) else ""),
-    (Column("size"), lambda row: output.format_size(row["bytes"]) if _is_counted(row) else ""),
-    (Column("newest", 3), lambda row: output.format_ago(row["newest"])),
-    (Column("hit rate", 1), lambda row: stats.write_percent(row["hit_rate"])),
-    (Column("saved", 2), lambda row: stats.write_saved(row["saved"]) if row["saved"] else ""),
-    (Column("directory", 0, "middle", 28), lambda row: row["directory"]),
-    (Column("decided by", 4), lambda row: row["why"]),
-)
 # What the row of a cache says if the cache does not say it.
 _UNSAID = {
     "version": "",
@@ -198,3 +186,17 @@ def _write_state(row: Mapping[str, Any]) -> str:
     if row["kind"] == KCL and not row["bytes"] and row["fault"]:
         return "memory only"
     return f"partly off: {row['reason']}" if row["reason"] else "on"
+
+
+# A row is the value for `--json`.
+_COLUMNS: Columns[Mapping[str, Any]] = (
+    (Column("layer"), lambda row: row["layer"]),
+    (Column("state", 0, "words", 18), _write_state),
+    (Column("entries"), lambda row: str(row["entries"]) if _is_counted(row) else ""),
+    (Column("size"), lambda row: output.format_size(row["bytes"]) if _is_counted(row) else ""),
+    (Column("newest", 3), lambda row: output.format_ago(row["newest"])),
+    (Column("hit rate", 1), lambda row: stats.write_percent(row["hit_rate"])),
+    (Column("saved", 2), lambda row: stats.write_saved(row["saved"]) if row["saved"] else ""),
+    (Column("directory", 0, "middle", 28), lambda row: row["directory"]),
+    (Column("decided by", 4), lambda row: row["why"]),
+)

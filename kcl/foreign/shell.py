@@ -9,7 +9,7 @@ import os
 import shlex
 
 from kcl.base import settings
-from kcl.errors import meant
+from kcl.errors import refuse_unknown
 from kcl.foreign.table import ROWS, placed_by
 
 ALL = "all"
@@ -39,12 +39,7 @@ def plan_change(off: list[str], on: list[str], directory: str | None) -> Change:
     `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
     named.
     """
-    names = (*settings.LAYERS, *ROWS, ALL)
-    for name in (*off, *on):
-        if name not in names:
-            raise ValueError(
-                f"{name!r} is no layer{meant(name, names)}: take one of {', '.join(names)}"
-            )
+    refuse_unknown((*off, *on), (*settings.LAYERS, *ROWS, ALL))
     off, on = _expand(off), _expand(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")

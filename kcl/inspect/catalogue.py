@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.cache.faults import warn_once
+from kcl.errors import refuse_unknown
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
@@ -174,9 +175,7 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     Reads files of the cache directory and builds nothing. What cannot be read is left out, with a warning. Raises
     ValueError for an unknown layer. Thread-safe.
     """
-    for name in layers:
-        if name not in settings.LAYERS:
-            raise ValueError(f"{name!r} is no layer: take {' or '.join(settings.LAYERS)}")
+    refuse_unknown(layers, settings.LAYERS)
     catalogue = Catalogue()
     chosen, faults = catalogue.choose(layers, kernel, device)
     for fault in faults:

@@ -104,6 +104,7 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
         texts = dict(state.texts.get(source_digest, {}))
     try:
         beside = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
+        # Who calls this has seen that there is a directory.
         write(find_folder(directory or "", address, entry), collect_files(address, entry, beside))
     # A dump is a help for the user: no fault of it may stop a launch.
     except Exception as error:

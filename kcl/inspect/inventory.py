@@ -5,6 +5,8 @@ and both sorts of the generator layer.
 
 Code that depends on dtypes is found in two steps: the base row, under a key without dtypes, says which arguments are
 open, and the row under the key with their dtypes has the code. So a base row only leads to code.
+
+No unreadable entry ends a listing. Each function that reads entries adds them to a list of its caller.
 """
 
 from __future__ import annotations
@@ -284,6 +286,7 @@ def find_named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
 
 def _find_kind(layer: str, metadata: Mapping[str, Any]) -> str:
     if layer != settings.GENERATOR:
+        # The metadata of facts has them under this name.
         return FACTS if FACTS in metadata else layer
     if "proven" in metadata:
         return PROOFS
@@ -336,6 +339,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
     measured = measure_files(store)
     try:
         if isinstance(store, Database):
+            # SQL counts the rows with code, and no header leaves the database.
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")

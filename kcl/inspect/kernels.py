@@ -31,10 +31,11 @@ Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
 
 class LookSummary(NamedTuple):
-    """The look-ups of one kernel in one layer with the same end; `time` is when the last one ended, 0 if unknown.
+    """The look-ups of one kernel in one layer with the same end, hits too: a journal counts those, and lists the others.
 
-    `key` is the digest of the entry, empty where it is not known. `seconds` and `saved` are sums over the look-ups.
-    `parameters` are the texts of the parameters of the recipe that asked, None where they are not known.
+    `time` is when the last one ended, 0 if unknown. `key` is the digest of the entry, empty if it is not known. `seconds`
+    and `saved` are sums over the look-ups. `parameters` are the texts of the parameters of the recipe that asked, None
+    if they are not known.
     """
 
     layer: str
@@ -68,7 +69,7 @@ class KernelRow(NamedTuple):
         return {name: dtype(text) for name, text in texts.items()}
 
     @property
-    def others(self) -> int:
+    def further_kernels(self) -> int:
         """The number of further kernels of a program that kcl names by its first."""
         programs = [
             entry
@@ -138,7 +139,11 @@ class Run(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
         return {
-            **dict(zip(self._fields[:5], self[:5], strict=True)),
+            "driver": self.driver,
+            "processes": self.processes,
+            "began": self.began,
+            "ended": self.ended,
+            "layers": self.layers,
             "kernels": [row.describe() for row in self.rows],
             "remarks": self.remarks,
         }
@@ -342,7 +347,8 @@ def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
     """
     variant_of = variants.find_parameters(entry for row in kernels for entry in row.stored)
     names = [
-        of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "")
+        of_kernel(row.kernel, row.parameters)
+        + (f" +{row.further_kernels}" if row.further_kernels else "")
         for row in kernels
     ]
 

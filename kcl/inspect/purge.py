@@ -25,7 +25,7 @@ from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import signers
 from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
-from kcl.errors import CacheFault, meant
+from kcl.errors import CacheFault, refuse_unknown
 from kcl.foreign import contents
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
@@ -270,12 +270,7 @@ def read_removed() -> list[tuple[str, str, float]]:
 
 
 def _resolve_names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
-    choices = (OWN, *settings.LAYERS, *ROWS)
-    for name in names:
-        if name not in choices:
-            raise ValueError(
-                f"{name!r} is no layer{meant(name, choices)}: take one of {', '.join(choices)}"
-            )
+    refuse_unknown(names, (OWN, *settings.LAYERS, *ROWS))
     if kernel is not None:
         if everything or not set(names) <= set(settings.LAYERS):
             raise ValueError(

@@ -56,14 +56,14 @@ def choose(bound: int, site: str | None = None) -> tuple[purge.Removal, int]:
     size = measure(site)
     gone: list[ListedEntry] = []
     if 0 < bound < size:
-        uses, pinned = journal.read_uses(), read_pins()
+        uses, pins = journal.read_uses(), read_pins()
 
         def find_last_use(kernel: list[ListedEntry]) -> float:
             return max(purge.find_last_use(part, uses) for part in kernel)
 
         for kernel in sorted(_group_kernels(listed), key=find_last_use):
-            is_pinned = any(holds(pinned, part.kernel, part.digest) for part in kernel)
-            if size > bound * _ROOM and not is_pinned:
+            is_held = any(is_pinned(pins, part.kernel, part.digest) for part in kernel)
+            if size > bound * _ROOM and not is_held:
                 gone += kernel
                 size -= sum(part.size for part in kernel)
     return purge.Removal(purge.collect_items(gone, listed), refusals), len(gone)
@@ -107,7 +107,7 @@ def save_pins(names: Iterable[str]) -> None:
     _open_pins().put(_PINS, json.dumps(sorted(set(names))).encode())
 
 
-def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
+def is_pinned(names: Iterable[str], kernel: str, digest: str) -> bool:
     """Return True if one of the pins names this kernel, or the entry with this digest."""
     return any(
         (digest.startswith(name) and len(name) >= _DIGITS) or fnmatch.fnmatchcase(kernel, name)

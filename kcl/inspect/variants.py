@@ -16,7 +16,10 @@ _SHORT = 24  # characters of an argument that tells variants apart
 
 
 def find_parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
-    """Return what tells apart code of one name without parameters, as a name without a text, by its program."""
+    """Return what tells apart code of one name without parameters, by its program.
+
+    It stands in the place of the parameters, as a name without a value: `{"split_iname 8": ""}`.
+    """
     alike: dict[str, dict[str, ListedEntry]] = {}
     for code in codes:
         if code.kind == inventory.CODE and not code.recipe.parameters:

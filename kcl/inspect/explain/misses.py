@@ -109,21 +109,27 @@ class Shelf:
         if gone < moment:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
             return None, [Change("entry", f"removed by {reason}, {when}")]
-        earlier = [entry for entry in self._by_digest.values() if self._find_time(entry) < moment]
-        of_kernel = [entry for entry in earlier if entry.kernel == kernel]
-        # A program has one entry, under the kernel that asked first.
-        for entries in (of_kernel, earlier) if program else ():
-            if paired := [entry for entry in entries if entry.program == program]:
-                of_kernel = paired
-                break
-        return compared(key, texts, [self._as_candidate(entry, key) for entry in of_kernel], begun)
 
-    def _as_candidate(self, entry: ListedEntry, key: Key) -> Candidate:
+        def is_earlier(entry: ListedEntry) -> bool:
+            return entry.digest != key.digest and self._find_time(entry) < moment
+
+        entries = self._by_digest.values()
+        of_kernel = [entry for entry in entries if entry.kernel == kernel and is_earlier(entry)]
+        near = [entry for entry in of_kernel if program and entry.program == program]
+        if program and not near:
+            # A program has one entry, under the kernel that asked first: that may be another one.
+            near = [entry for entry in entries if entry.program == program and is_earlier(entry)]
         # A miss that stored nothing has a key without dtypes.
         is_base = inventory.find_base_key(key) is key
-        own = inventory.find_base_key(entry.key) if is_base else entry.key
-        read = functools.partial(self.read_texts, entry)
-        return Candidate(own, self._find_time(entry), read)
+        candidates = [
+            Candidate(
+                inventory.find_base_key(entry.key) if is_base else entry.key,
+                self._find_time(entry),
+                functools.partial(self.read_texts, entry),
+            )
+            for entry in near or of_kernel
+        ]
+        return compared(key, texts, candidates, begun)
 
     def find_entry(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
@@ -156,7 +162,7 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     # A program is compared with that of the row that was nearest to its code: that program, by run, kernel and its own.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
-    for note, times in _group(missed):
+    for note, times in _group_equal(missed):
         event, run = note.event, note.record["name"]
         explanation, own = None, None
         if event.outcome == "miss" and note.key is not None and event.reason != BEING_COMPLETED:
@@ -188,7 +194,7 @@ def explain_last(
     return explain_looks(last, history), len(missed) - len(last)
 
 
-def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
+def _group_equal(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
 
     def name(note: MissNote) -> tuple[object, ...]:

@@ -113,7 +113,9 @@ class TestShow:
         found = program("typed")
         with open(os.path.join(copy.binaries.location, found.address), "r+b") as stream:
             stream.seek(-1, os.SEEK_END)
-            stream.write(b"X")
+            (last,) = stream.read()
+            stream.seek(-1, os.SEEK_END)
+            stream.write(bytes([last ^ 1]))
         assert "cannot be read" in run("show", found.digest, code=1).stderr
 
 

@@ -165,5 +165,5 @@ class TestPins:
     def test_hold(self):
         """A name, a pattern, or a digest, of which twelve digits are enough."""
         for pin in ("axpy", "ax*", "0" * 64, "0" * 12):
-            assert space.holds([pin], "axpy", "0" * 64), pin
-        assert not space.holds(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)
+            assert space.is_pinned([pin], "axpy", "0" * 64), pin
+        assert not space.is_pinned(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)
