@@ -13,7 +13,7 @@ from kcl.base.events import Event
 
 def emit(event: Event, *_beside: object) -> None:
     """Count for `kcl.stats()` alone."""
-    row = events._state().counters.setdefault(event.layer, events._empty_row())
+    row = events._state().counters.setdefault(event.layer, dict(events._EMPTY_ROW))
     row[events._COLUMNS[event.outcome]] += 1
 
 

@@ -174,6 +174,7 @@ def _source(_rest: str, _difference: Difference, about: About) -> str:
     return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
 
 
+# It gets the rest of a part's name behind the first word, the difference, and what stands beside the keys.
 Writer = Callable[[str, Difference, About], str]
 
 # The texts by whole names.

@@ -52,7 +52,7 @@ class TestTitled:
         assert cell.get("title") == '"' * 200
 
 
-def test_filled():
+def test_fill():
     """A hole of a template takes markup as it is, and a text escaped."""
     found = fill("<p>$one$two</p>", {"one": "<b>", "two": [element("i", "&")]})
     assert found == "<p>&lt;b&gt;<i>&amp;</i></p>"

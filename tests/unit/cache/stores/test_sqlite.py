@@ -236,7 +236,7 @@ class TestDamage:
             connection.execute("SELECT other FROM dict")
 
         with pytest.raises(DamagedEntry):
-            rows._tried(damage)
+            rows._try(damage)
         assert fast.get(example(1)) == rows.get(example(1)) == b"new"
 
     def test_killed_writers(self, tmp_path: Path) -> None:
