@@ -51,7 +51,7 @@ def generate(
         unit.refuse_if_forbidden(result.name)
     code, refusal = result.generate(dtypes)
     if not refusal and (off := layer.off(frozenset({unit.front_end}))):
-        # The layer was switched off while the unit was made.
+        # The code of a pure recipe may name another front end than that of its unit, whose switches count.
         refusal = f"off: {off}"
     if refusal and look.outcome == "miss":
         look = look._replace(outcome="bypass", reason=refusal)

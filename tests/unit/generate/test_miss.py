@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+from loopys_own import loopy as lp
+
+import kcl
+from kcl.cache import layers
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import obtain
+from kcl.frontends.pure import PureResult
+from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.stage import CallValues, Generate
+
+
+def tripled():
+    """Return a unit of loopy whose dtypes are open."""
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name="tripled", lang_version=(2018, 2))
+
 
 class TestOnce:
     def test_recipe_runs_once(self, child):
@@ -31,3 +47,22 @@ class TestOnce:
             PYOPENCL_CTX="portable",
         )
         assert runs == [1, 2.0]
+
+
+class TestSwitches:
+    def test_a_switch_that_only_the_unit_tells(self, monkeypatch):
+        """The switches of the unit's front end count, though the code of a pure recipe names another front end."""
+        looks = []
+        kcl.add_hook(lambda event: looks.append((event.outcome, event.reason)))
+        monkeypatch.setenv("LOOPY_NO_CACHE", "1")
+        layers.reset()
+
+        def either(is_source=False):
+            return kcl.Source("", entry="f", arguments=[]) if is_source else tripled()
+
+        result = PureResult(RecipeCall("either", either, {}, Declarations((), "1", pure=True)))
+        for _ in range(2):
+            with Lead("either") as lead:
+                obtain(Generate(result), CallValues({"x": np.dtype(np.float32)}), lead)
+        assert [outcome for outcome, _reason in looks] == ["bypass", "bypass"]
+        assert all(reason.startswith("off: LOOPY_NO_CACHE") for _outcome, reason in looks)
