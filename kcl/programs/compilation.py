@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
@@ -68,17 +68,18 @@ def _built(raw: Any, options: bytes) -> Any:
     return raw
 
 
-class _Failed(NamedTuple):
+class _Failed:
     """A program whose build failed: a further build raises the error of the first, and compiles nothing."""
 
-    raw: Any
-    error: Exception
+    def __init__(self, raw: Any, error: Exception) -> None:
+        self._raw = raw
+        self._error = error
 
     def _build(self, **_: Any) -> None:
-        raise self.error
+        raise self._error
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
+        return getattr(self._raw, name)
 
 
 def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:

@@ -74,9 +74,9 @@ class BuiltProgram:
     def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
-        # The promises of the entries without a binary.
+        # The entries without a binary, which the driver's helper is to complete.
         self.promises: tuple[Promise, ...] = ()
-        # The entries that the driver completed at once.
+        # The entries that the driver completed at once, with their addresses.
         self.made: list[tuple[str, Entry]] = []
         # True if the program was made of entries.
         self.is_stored = False
@@ -98,10 +98,12 @@ class BuiltProgram:
             )
             raise unknown from error
 
-    def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
-        """Return a launcher of code, with kernel objects of its own; `own` are the events known to be of its queue.
+    def launcher(
+        self, ready: LaunchableCode, own_events: dict[cl.Event, None] | None = None
+    ) -> Launcher:
+        """Return a launcher of code, with kernel objects of its own.
 
-        Without `own` it does not learn from its calls.
+        `own_events` are those known to be of its queue. Without them it does not learn from its calls.
         """
         kernels = Kernels()
         for name, kernel in self.kernels(ready.code.text.kernels).items():
@@ -112,13 +114,13 @@ class BuiltProgram:
             for argument in invoker.arguments
             if argument.required and argument.name not in invoker.packed
         ]
-        learn = None if own is None else _learn
+        learn = None if own_events is None else _learn
         return Launcher(
             ready.invoke,
             kernels,
             self,
             frozenset(required),
-            own,
+            own_events,
             learn,
             frozenset(invoker.inferred),
         )
@@ -132,7 +134,18 @@ class BuiltProgram:
         if not self.launched:
             self.build.driver.launched(self._promised())
 
-    def note_launch(
+    def note_call(self, launcher: Launcher, arguments: Mapping[str, Any] | None = None) -> None:
+        """Note that the kernels of a launcher were launched, with these arguments if they are known."""
+
+        def launches() -> Mapping[str, Any]:
+            # Imported on a miss.
+            from kcl.launch import first
+
+            return first.noted(launcher.invoke, launcher.kernels, arguments or {})
+
+        self.note_launches(launcher.names, dict if arguments is None else launches)
+
+    def note_launches(
         self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
     ) -> None:
         """Note that kernels were launched: the driver will have specialised code for them.
@@ -155,16 +168,6 @@ class BuiltProgram:
             self.build.driver.launched(promises)
         if len(kernel_names(self.program)) == len(self.launched):
             self.promises, self.made = (), []
-
-    @staticmethod
-    def noted(launcher: Launcher, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the launches of a call, as entries have them."""
-        if arguments is None:
-            return {}
-        # Imported on a miss.
-        from kcl.launch import first
-
-        return first.noted(launcher.invoke, launcher.kernels, arguments)
 
     def _promised(self) -> tuple[Promise, ...]:
         """Return the promises with the launches of the kernels."""
@@ -386,8 +389,6 @@ class Build(Stage[BuildRequest]):
         from kcl.programs import compilation
 
         return compilation.refusal(error)
-
-    # the steps of making
 
     def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
         if self.layer.chosen.dump:

@@ -38,7 +38,7 @@ from kcl.drivers import devices
 from kcl.drivers.child import OPEN, ChildFault, Verdict
 from kcl.errors import CacheFault
 from kcl.line import bindings_of
-from kcl.programs.program_key import header_files
+from kcl.programs.headers import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
 # Shares of the time: for building and comparing, then for the search.
@@ -388,7 +388,7 @@ class _Tuner:
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in self.default.codes.items():
             digests.add(self.chooser.digest_default(self.files.sizes_at(form), self.files.start))
-            includes |= header_files(code.text.source, build.options(code.text.options))
+            includes |= header_files(code.text.source, build.options(code.text.options).directories)
         return self._fact(choice, trial)._replace(
             of=self.count,
             tried=len(self.tried),

@@ -50,7 +50,7 @@ def fill(context, made):
     """Build, launch, and wait until the entry is in the binary layer."""
     built = built_by(build_on(context), made)
     result = computed(built)
-    built.note_launch(made.kernels)
+    built.note_launches(made.kernels)
     assert client.idle(option.folder("kcl"), 60)
     layers.reset()
     return result
