@@ -95,8 +95,8 @@ class Builder:
             fault = f"{type(error).__name__}: {error}"
         if fault:
             self.leave()
-        else:
-            self._built.note_launches(self._launches, lambda: self._launches)
+        elif self._built.unfinished is not None:
+            self._built.unfinished.note_launches(self._launches, lambda: self._launches)
         return fault
 
     def leave(self) -> None:

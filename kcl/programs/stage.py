@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -21,7 +21,7 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Searching, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 from kcl.launch import Kernels, Launcher, Play
-from kcl.programs.driver import BEING_COMPLETED, Promise, variables
+from kcl.programs.driver import BEING_COMPLETED, variables
 from kcl.programs.kernels import generate_late, kernel_names, of_binaries, warn
 from kcl.programs.program_key import (
     BuildOptions,
@@ -36,6 +36,7 @@ from kcl.programs.program_key import (
 if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.code import LaunchableCode, ProgramText
+    from kcl.programs.compilation import Unfinished
     from kcl.programs.driver import Driver
 
 
@@ -56,33 +57,27 @@ class BuildRequest(NamedTuple):
 class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
-    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`). `launched`
-    has the first launch of each kernel that was launched, None where that cannot be noted.
+    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`).
     """
 
     __slots__ = (
         "__weakref__",
         "build",
         "is_stored",
-        "launched",
         "logs",
-        "made",
         "program",
-        "promises",
+        "unfinished",
     )
 
     def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
-        # The entries without a binary, which the driver's helper is to complete.
-        self.promises: tuple[Promise, ...] = ()
-        # The entries that the driver completed at once, with their addresses.
-        self.made: list[tuple[str, Entry]] = []
         # True if the program was made of entries.
         self.is_stored = False
         # The compiler's messages from the build of the source, by device.
         self.logs: tuple[str, ...] = ()
-        self.launched: dict[str, Any] = {}
+        # What its entries lack; None for a program that was made of entries.
+        self.unfinished: Unfinished | None = None
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
@@ -131,48 +126,20 @@ class BuiltProgram:
 
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
-        if not self.launched:
-            self.build.driver.launched(self._promised())
+        if self.unfinished is not None:
+            self.unfinished.note_prepared()
 
     def note_call(self, launcher: Launcher, arguments: Mapping[str, Any] | None = None) -> None:
         """Note that the kernels of a launcher were launched, with these arguments if they are known."""
-
-        def launches() -> Mapping[str, Any]:
-            # Imported on a miss.
-            from kcl.launch import first
-
-            return first.noted(launcher.invoke, launcher.kernels, arguments or {})
-
-        self.note_launches(launcher.names, dict if arguments is None else launches)
-
-    def note_launches(
-        self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
-    ) -> None:
-        """Note that kernels were launched: the driver will have specialised code for them.
-
-        Their entries get the launches that `noted` returns.
-        """
-        before, new = self.launched, [name for name in names if name not in self.launched]
-        is_asked = new and (self.promises or self.made)
-        launches = noted() if is_asked else {}
-        self.launched = {**before, **{name: launches.get(name) for name in new}}
-        if not is_asked:
+        if self.unfinished is None:
             return
-        for address, entry in self.made if launches else ():
-            self.build.layer.publish(address, entry.described(launched=self.launched))
-        promises = self._promised()
-        # The helper has the job: later launches are added as the process ends.
-        if before:
-            self.build.driver.unseen(promises)
-        else:
-            self.build.driver.launched(promises)
-        if len(kernel_names(self.program)) == len(self.launched):
-            self.promises, self.made = (), []
+        # Imported on a miss.
+        from kcl.launch import first
 
-    def _promised(self) -> tuple[Promise, ...]:
-        """Return the promises with the launches of the kernels."""
-        launches = self.launched
-        return tuple([(to, entry.described(launched=launches)) for to, entry in self.promises])
+        launches = functools.partial(first.noted, launcher.invoke, launcher.kernels)
+        self.unfinished.note_launches(
+            launcher.names, dict if arguments is None else lambda: launches(arguments)
+        )
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -362,17 +329,18 @@ class Build(Stage[BuildRequest]):
         seconds = time.perf_counter() - started
         built.logs = tuple(compilation.logs(built.program))
         more = {"seconds": seconds, "site": wanted.site}
-        entries, built.promises = compilation.entries(
+        entries, promises = compilation.entries(
             self.driver, self.layer, wanted.text, built.program, look, built.logs, **more
         )
-        for address, entry in (*entries, *built.promises):
+        for address, entry in (*entries, *promises):
             self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
-            promises, built.promises = built.promises, ()
             self.driver.unseen(promises)
-        else:
-            built.made = entries
-        return Product(built, entries, bool(built.promises))
+            return Product(built, entries)
+        built.unfinished = compilation.Unfinished(
+            self.driver, self.layer, built.program, entries, promises
+        )
+        return Product(built, entries, bool(promises))
 
     def attempt(self, wanted: BuildRequest) -> str:
         """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
