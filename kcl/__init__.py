@@ -85,12 +85,13 @@ _NAMES = {
     "kcl.choices.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
-# What lower modules call of those above them, by the names of `kcl.base.port`; a launch goes on without a tool.
+# No module imports one above itself: it calls `kcl.base.port` with a name of these tables, which have the module of each.
 PORTS = {
     "executor": "kcl.frontends.loopy.executor",
     "kernels": "kcl.handle",
     "units": "kcl.frontends.loopy.units",
 }
+# A launch goes on without these.
 TOOLS = {
     "dump": "kcl.inspect.dump",
     "journal": "kcl.inspect.history.journal",

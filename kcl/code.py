@@ -1,6 +1,6 @@
 """Code: the output of a front end for a recipe's result, and the functions that make it ready to launch.
 
-Keys and entries hold numpy dtypes as texts.
+Dtypes are texts here, as in keys and in the rows of the generator layer. A row is what that layer stores of a code.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LaunchableCode(NamedTuple):
     Made by the first stage; ends in the launcher.
 
     `choice` has the dtypes of the arguments that the code leaves open. `headers` is the digest of the headers' contents
-    at the moment when the code was made ready for a context, and names the line that shares its program with no other.
+    at the moment when the code was made ready for a context. If a line shares its program with no other, its name follows.
     """
 
     code: Code
@@ -174,23 +174,6 @@ def layout_of(dtype: Any) -> Any:
     }
 
 
-def dtype_text(dtype: Any) -> str:
-    """Return the text that stands for a dtype in keys and entries."""
-    return dtype.str if dtype.names is None and dtype.subdtype is None else repr(layout_of(dtype))
-
-
-def structures() -> list[tuple[str, Any]]:
-    """List the structures registered with a name in C, which no dtype holds; vectors are left out."""
-    from pyopencl.cltypes import vec_type_to_scalar_and_count
-    from pyopencl.compyte.dtypes import TYPE_REGISTRY
-
-    return [
-        (name, dtype)
-        for dtype, name in TYPE_REGISTRY.dtype_to_name.items()
-        if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
-    ]
-
-
 def dtype_from(layout: Any) -> Any:
     """Build the numpy dtype that `layout_of` described."""
     import numpy as np
@@ -208,3 +191,20 @@ def dtype_from(layout: Any) -> Any:
     if "titles" in layout:
         described["titles"] = layout["titles"]
     return np.dtype(described, align=layout["aligned"])
+
+
+def dtype_text(dtype: Any) -> str:
+    """Return the text that stands for a dtype in keys and entries."""
+    return dtype.str if dtype.names is None and dtype.subdtype is None else repr(layout_of(dtype))
+
+
+def structures() -> list[tuple[str, Any]]:
+    """List the structures registered with a name in C, which no dtype holds; vectors are left out."""
+    from pyopencl.cltypes import vec_type_to_scalar_and_count
+    from pyopencl.compyte.dtypes import TYPE_REGISTRY
+
+    return [
+        (name, dtype)
+        for dtype, name in TYPE_REGISTRY.dtype_to_name.items()
+        if getattr(dtype, "names", None) and dtype not in vec_type_to_scalar_and_count
+    ]

@@ -1,8 +1,8 @@
 """A line: a call's arguments become code, then a program, then a launcher, and each is made once.
 
-    with line.lead() as lead:                       # this thread, and the threads that wait for its results
-        ready = line.code(queue, call, lead)        # stage 1: the generator layer
-        launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
+    with line.lead() as lead:                          # others that want the same wait until this block ends
+        ready = line.code(queue, call, lead)           # stage 1: the generator layer
+        launcher = line.launcher(queue, ready, lead)   # stage 2: the binary layer; once per queue, code and thread
 
 Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`) and live as
 long, so that a program that makes the same Kernel again, in a loop, loads nothing again. Of codes that no Kernel uses
@@ -24,7 +24,7 @@ from kcl import drivers, frontends
 from kcl.base import process
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.code import Argument, LaunchableCode, show
+from kcl.code import Argument, LaunchableCode, Packed, show
 from kcl.frontends import RecipeResult
 from kcl.generate import shown
 from kcl.generate.stage import CallValues, Generate
@@ -37,43 +37,43 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Launch = Callable[..., cl.Event]
-# Errors of sizes of a call that cannot be known, and of a queue without bindings.
+# A chooser raises one of these if it cannot know the sizes of a call, and a queue without bindings does, too.
 UNKNOWN = (AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 
 # The attribute of the user's queue or context that holds its bindings.
 _ATTRIBUTE = "_kcl_bindings"
-# The numbers of lines.
-_numbers = itertools.count()
-# The number of codes that are kept though no Kernel uses them any more.
+# The number of codes whose launchers are kept though no Kernel uses them any more.
 KEPT = 48
+# Numbers for the lines of this process.
+_numbers = itertools.count()
 
 
 class Bindings:
     """The launchers for one queue or context object of the user; they die with that object.
 
-    Launchers are kept by the digest of their code and by thread, since two threads cannot share a `cl.Kernel`. `own`
-    are events known to be of the queue. `device` is one object for all queues of a device.
+    Launchers are kept by the digest of their code and by thread, since two threads cannot share a `cl.Kernel`.
     """
 
-    __slots__ = ("__weakref__", "build", "device", "launchers", "own")
+    __slots__ = ("__weakref__", "build", "device", "launchers", "own_events")
 
     def __init__(self, build: Build, device: cl.Device) -> None:
         self.build = build
+        # One object for all queues of a device.
         self.device = device
-        self.own: dict[cl.Event, None] = {}
+        # Events that are known to be of the queue.
+        self.own_events: dict[cl.Event, None] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
 
 class AllBindings:
-    """All bindings. The epoch is another object after each change of the place of kcl's files.
-
-    `users` are the lines of living Kernels that asked for the launcher of a code, by its digest, the last one at the
-    end. If `has_unused` is true, a line has ended since launchers were released.
-    """
+    """All bindings of this process, and the lines that use them."""
 
     def __init__(self) -> None:
+        # Another object after each change of the place of kcl's files: a line that has the former one looks up again.
         self.epoch = object()
+        # By the digest of a code: the lines of living Kernels that asked for its launcher. The last one is at the end.
         self.users: dict[str, weakref.WeakSet[Line]] = {}
+        # True if a line has ended since launchers were released.
         self.has_unused = False
         self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
         self.devices: dict[cl.Device, cl.Device] = {}
@@ -91,11 +91,8 @@ _state = process.own(AllBindings)
 class Line:
     """The line of one result, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
-    `function` and `parameters` are those of the recipe, if it has one. `sole` is the digest of the code that a call tries
-    first: a played call looks at dtypes itself. `packed` are the arguments that a call gives as one object. `context` is
-    the handle of the context of an executor, 0 for a Kernel that serves any context. The digests of an executor's code
-    end with it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers keeps
-    its handle from being used again. A line shares no program whose variables outlive a launch.
+    It is the chooser of a Kernel whose recipe has neither sizes nor a space (`kcl.choices`). It shares no program whose
+    variables outlive a launch.
     """
 
     __slots__ = (
@@ -105,7 +102,7 @@ class Line:
         "_lock",
         "_own",
         "_token",
-        "context",
+        "context_pointer",
         "function",
         "generate",
         "name",
@@ -124,22 +121,30 @@ class Line:
         result: Result,
         parameters: Mapping[str, Any] = {},
         function: Callable[..., object] | None = None,
-        context: int = 0,
+        context_pointer: int = 0,
         sizes: Any = None,
     ) -> None:
         self.name = result.name
         self.sizes = sizes
+        # The parameters and the function of the recipe, if there is one.
         self.parameters = parameters
         self.function = function
-        self.context = context
+        # The one context that an executor serves, 0 for a Kernel that serves any. The digests of an executor's code end
+        # with it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers
+        # keeps its pointer from being used again.
+        self.context_pointer = context_pointer
         self.generate = Generate(result)
+        # None before the first look-up.
         self.open: tuple[str, ...] | None = None
+        # The digest of the code that a call tries first: a played call looks at dtypes itself.
         self.sole = ""
-        self.packed: dict[str, list[tuple[Any, str]]] = {}
+        # The arguments that a call gives as one object.
+        self.packed: Packed = {}
         self.ready: dict[tuple[Any, ...], LaunchableCode] = {}
         self._epoch: object = None
         self._all = _state()
         self._own: set[BuiltProgram] = set()
+        # It ends the digest of the headers of a code whose program this line shares with no other.
         self._token = f" line {next(_numbers)}"
         self._lock = threading.RLock()
 
@@ -147,7 +152,7 @@ class Line:
         # One step, and no lock: this comes at any point of any thread.
         self._all.has_unused = True
 
-    # A line is the chooser of a Kernel that has one: see `kcl.choices`.
+    # What a Kernel asks of its chooser: see `kcl.choices`.
 
     @property
     def state(self) -> str:
@@ -167,11 +172,11 @@ class Line:
         return bind(self)
 
     def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], list[str]]]:
-        """Return the line itself, of which there is nothing to say."""
+        """Return the line itself, and no words on how it was chosen."""
         return self, list
 
     def lead(self) -> Lead:
-        """Return the lead of one launch."""
+        """Return the lead of one launch: as long as it is held, others wait for what this thread makes."""
         return Lead(self.name, self.parameters, shown)
 
     @property
@@ -181,7 +186,7 @@ class Line:
             return ready.code.invoker.arguments
         return self.generate.arguments
 
-    def taken(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
+    def drop_sizes(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
         """Return the arguments without sizes that the code does not take; all of them while it is unknown.
 
         If the code is new, raises RecipeError for sizes that it cannot have.
@@ -191,13 +196,15 @@ class Line:
         names = [*self.packed, *(argument.name for argument in self.arguments)]
         return self.sizes.taken(self.function, names, arguments, is_new)  # type: ignore[no-any-return]
 
-    def missing(self, parts: Iterable[str]) -> Exception:
+    def missing_error(self, parts: Iterable[str]) -> Exception:
         """Return the front end's error for a launch without some arrays, or without parts of packed ones."""
         wholes = {part: name for name, parts in self.packed.items() for _index, part in parts}
         names = sorted({wholes.get(part, part) for part in parts})
         return frontends.of(self.generate.front_end).missing(self.name, names)
 
-    def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
+    def find_launcher(
+        self, queue: cl.CommandQueue, arguments: Mapping[str, Any]
+    ) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
         ready = self.ready.get(
             tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()])
@@ -229,11 +236,8 @@ class Line:
         self._keep(ready)
         return ready
 
-    def bound(
-        self,
-        holder: cl.Context | cl.CommandQueue,
-        ready: LaunchableCode,
-        lead: Lead,
+    def launcher(
+        self, holder: cl.Context | cl.CommandQueue, ready: LaunchableCode, lead: Lead
     ) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
@@ -247,7 +251,7 @@ class Line:
             if ready.headers.endswith(self._token):
                 # The values of the program live as long as this Kernel.
                 self._own.add(program)
-            launcher = program.launcher(ready, bindings.own)
+            launcher = program.launcher(ready, bindings.own_events)
             bindings.launchers[digest, get_ident()] = launcher
         users = _state().users.pop(digest, None) or weakref.WeakSet()
         users.add(self)
@@ -256,11 +260,12 @@ class Line:
         return launcher
 
     def serves(self, holder: cl.Context | cl.CommandQueue) -> bool:
-        """Return True if another executor for a context may launch this code: it is ready, and for that context.
+        """Return True if another executor may take this line: code is ready for its context, and shared.
 
         Each executor has the variables that outlive a launch for itself.
         """
-        ready = tuple(self.ready.values()) if self.context == handle_of(holder) else ()
+        is_here = self.context_pointer == pointer_of(holder)
+        ready = tuple(self.ready.values()) if is_here else ()
         return bool(ready) and not any(code.headers.endswith(self._token) for code in ready)
 
     def _obtained(self, call: CallValues, lead: Lead, build: Build) -> LaunchableCode:
@@ -269,24 +274,23 @@ class Line:
             show(ready.code)
         if ready.code.invoker.warned:
             frontends.of(ready.code.invoker.front_end).warn_again(ready.code.invoker.warned)
-        # Launchers of the same code were built with the headers of that moment; these may have changed.
+        # A launcher was built with the headers of its moment. With other headers the same code needs another one.
         headers = build.headers_digest(ready.code.text)
         headers += self._token if build.keeps_state(ready.code.text) else ""
-        executor = f" {self.context}" if self.context else ""
+        executor = f" {self.context_pointer}" if self.context_pointer else ""
         return ready._replace(digest=ready.digest + headers + executor, headers=headers)
 
     def _keep(self, ready: LaunchableCode) -> None:
-        opened = self.generate.base
+        base = self.generate.base
         # Another thread found the generators changed: the next call looks again.
-        if opened is None:
+        if base is None:
             return
         with self._lock:
-            # In this order, as calls read without the lock: the code is there before what leads to
-            # it.
-            self.packed = opened.packed
+            # In this order, since calls read without the lock: first the code, then what leads to it.
+            self.packed = base.packed
             self.ready[ready.choice] = ready
-            self.open = opened.names
-            if not opened.packed:
+            self.open = base.names
+            if not base.packed:
                 self.sole = ready.digest
 
     def _forget(self) -> None:
@@ -309,7 +313,7 @@ def of_call(call: RecipeCall, sizes: Any = None) -> Line:
 def _release_unused() -> None:
     """Release the launchers of codes that no Kernel uses, but for those that were asked for last."""
     state = _state()
-    # A quarter more may be there: a look at all of them takes as long as a tenth of a look-up.
+    # A look at all of them takes a tenth of the time of a look-up. As a quarter more may be there, few launchers pay it.
     if not state.has_unused or len(state.users) <= KEPT + KEPT // 4:
         return
     try:
@@ -339,14 +343,15 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build, device))
         _state().bindings.add(bindings)
     elif not is_current(bindings.build):
+        # The place of kcl's files changed, and the state with all bindings may be a new one.
         bindings.build = build_of(_context(holder), drivers.of)
         bindings.launchers.clear()
         _state().bindings.add(bindings)
     return bindings
 
 
-def handle_of(holder: cl.Context | cl.CommandQueue) -> int:
-    """Return the handle of a context, or of the context of a queue."""
+def pointer_of(holder: cl.Context | cl.CommandQueue) -> int:
+    """Return OpenCL's pointer to a context, or to the context of a queue."""
     return int(holder.context.int_ptr if isinstance(holder, cl.CommandQueue) else holder.int_ptr)
 
 

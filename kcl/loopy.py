@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kcl.frontends.loopy import face, imports
-from kcl.programs import note_outside
+from kcl.programs import note_outside_builds
 
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
@@ -20,4 +20,4 @@ if TYPE_CHECKING:
 __kcl_lazy_module__ = "loopy"
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()
-note_outside()
+note_outside_builds()

@@ -14,7 +14,7 @@ from kcl import frontends
 from kcl.base import events
 from kcl.errors import meant
 from kcl.generate.declarations import Declarations, RecipeCall, below, declare
-from kcl.programs import note_outside
+from kcl.programs import note_outside_builds
 
 if TYPE_CHECKING:
     from kcl.choices.sizes import Sizes
@@ -25,9 +25,12 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 
 _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
+# The kinds of parameters that have a name in a call.
+_PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
-note_outside()
+# Before the program builds a program of its own.
+note_outside_builds()
 
 
 class Recipe(Generic[P]):
@@ -134,12 +137,14 @@ class Recipe(Generic[P]):
 
         def __getattr__(self, name: str) -> Any:
             """Say where an attribute is that a kernel has, or a unit of loopy."""
-            mine, told = self.__dict__.get("__name__", "recipe"), ""
+            recipe, advice = self.__dict__.get("__name__", "recipe"), ""
             if name == "executor":
-                told = f"; {_called_as_kernel(mine)}"
+                advice = f"; {_called_as_kernel(recipe)}"
             elif name in _OF_KERNELS:
-                told = f"; the kernel has it: write {mine}().{name}(...)"
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
+                advice = f"; the kernel has it: write {recipe}().{name}(...)"
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}{advice}"
+            )
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
@@ -181,9 +186,10 @@ def kernel(
     it reads something else. The page "What a pure recipe promises" says more.
 
     `depends` lists values, functions and classes that count as parameters of a pure recipe do. `version` is part of the
-    key of every recipe. `sizes` names parameters that no one gives,
-    with an expression over the arguments of a call for each: the recipe gets a kcl.Size in its place. `space` lists the
-    values of parameters among which `kcl tune` measures, and a call takes what was found for its sizes: see kcl.space.
+    key of every recipe. `sizes` names parameters that no one gives, with an expression over the arguments of a call for
+    each: the recipe gets a kcl.Size in its place. `space` lists the values of parameters among which `kcl tune` measures,
+    and a call takes what was found for its sizes: see kcl.space.
+
     Raises TypeError for a declaration that cannot be meant, as `pure` without a version and `depends` without `pure`.
 
     >>> @kcl.kernel
@@ -209,10 +215,10 @@ def kernel(
 
 def _sizes_of(function: FunctionType, declared: Declarations, sizes: Any, space: Any) -> Sizes:
     """Return the sizes of a recipe; with a space they need not be parameters."""
-    from kcl.choices.sizes import declared as checked
+    from kcl.choices.sizes import declared as sizes_declared
 
     parameters = tuple(inspect.signature(function).parameters)
-    result = checked(sizes, parameters, others=space is not None)
+    result = sizes_declared(sizes, parameters, others=space is not None)
     if declared.pure and not set(parameters).isdisjoint(result.texts):
         raise TypeError(
             "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"
@@ -303,9 +309,6 @@ def _called_as_kernel(name: str) -> TypeError:
     return TypeError(
         f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)"
     )
-
-
-_PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 def _copied(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The child of `kcl rebuild`: it builds the programs of entries for the devices of this machine, and launches them.
 
     devices()                -> the names of the devices that were asked for
-    build(device, address, entry)   -> (Verdict, address of the new entry): "there", "built", or what is wrong
+    build(device, address, blob)    -> (Verdict, address of the new entry): "there", "built", or what is wrong
     launch()                 -> what is wrong with a launch of that program, empty if nothing is
     leave()                  -> None: the program is completed without the driver's work for a launch
 
@@ -95,8 +95,8 @@ class Builder:
             fault = f"{type(error).__name__}: {error}"
         if fault:
             self.leave()
-        else:
-            self._built.note_launch(self._launches, lambda: self._launches)
+        elif self._built.unfinished is not None:
+            self._built.unfinished.note_launches(self._launches, lambda: self._launches)
         return fault
 
     def leave(self) -> None:

@@ -18,19 +18,20 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
-MEMORY = 4 << 30  # bytes of a candidate
+MEMORY = 4 << 30  # bytes that a limited child may take beyond what it has
 _ORPHAN_SECONDS = 10.0
 # The child looks for modules where its parent does.
 _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from {} import main; main(int(fd))"
 
 
 class Verdict(NamedTuple):
-    """What became of a candidate: "ok" or what is wrong, and in which detail."""
+    """What became of a candidate of a tuning, or of a program: a word such as "ok" or "crashes", and the detail."""
 
     outcome: str
     detail: str = ""
 
 
+# The verdict of a candidate that was not judged yet.
 OPEN = Verdict("")
 
 

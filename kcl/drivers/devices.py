@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Of each device the place of its platform, its place in that, and its name.
 DevicePlaces = tuple[tuple[int, int, str], ...]
 UNITS = "compute units"
-# The first words of the parts in which another program for the same device differs.
+# How the names of those parts begin that tell programs for one device apart.
 OF_A_PROGRAM = ("source", "options", "header")
 
 

@@ -16,7 +16,7 @@ from kcl.errors import CacheMiss, RecipeError
 from kcl.generate import shown
 from kcl.generate.stage import CallValues
 from kcl.launch import unpack
-from kcl.line import UNKNOWN, Line, handle_of, of_call
+from kcl.line import UNKNOWN, Line, of_call, pointer_of
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
@@ -77,8 +77,9 @@ class Kernel:
         self.name = chooser.name
         self.space = chooser.space
         self._chooser = chooser
-        self._last: Any = getattr(chooser, "last", None)
+        # A call tries the code of its line, or the code that the chooser took for the sizes of the last call.
         self._line = chooser if isinstance(chooser, Line) else None
+        self._last: Any = getattr(chooser, "last", None)
 
     @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
@@ -155,7 +156,7 @@ class Kernel:
         return self._chooser.bind(
             queue,
             arguments,
-            lambda line: questions.bound(
+            lambda line: questions.bind(
                 line,
                 queue,
                 arguments,
@@ -213,7 +214,8 @@ class Kernel:
         """
         from kcl.handle import questions
 
-        questions.prepared(self._chooser, context_or_queue, arguments).note_launch()
+        launcher = questions.prepare(self._chooser, context_or_queue, arguments)
+        launcher.program.note_call(launcher)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C; arguments as for `prepare`.
@@ -223,7 +225,7 @@ class Kernel:
         """
         from kcl.handle import questions
 
-        return questions.ready(self._chooser, context_or_queue, arguments)[1].code.text.source
+        return questions.find_code(self._chooser, context_or_queue, arguments)[1].code.text.source
 
     def key(
         self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
@@ -236,7 +238,7 @@ class Kernel:
         """
         from kcl.handle import questions
 
-        return questions.keys(self._chooser, context_or_queue, arguments)
+        return questions.find_keys(self._chooser, context_or_queue, arguments)
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -255,7 +257,7 @@ class Kernel:
         """
         from kcl.handle import questions
 
-        return questions.explained(self._chooser, context_or_queue, arguments)
+        return questions.explain(self._chooser, context_or_queue, arguments)
 
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
@@ -298,11 +300,14 @@ class Kernel:
         refused: list[Exception],
         line: Line,
     ) -> tuple[Any, Any]:
-        """Launch a line; raises the error of a call in the user's terms, and adds it to `refused`."""
+        """Launch a line; raises the error of a call in the user's terms, and adds it to `refused`.
+
+        A chooser may have errors of its own: the call tells its refusals from these.
+        """
         try:
-            arguments = line.taken(arguments)
+            arguments = line.drop_sizes(arguments)
             flat = unpack(line.packed, arguments) if line.packed else arguments
-            launcher = line.known(queue, flat)
+            launcher = line.find_launcher(queue, flat)
             if launcher is None:
                 return self._first(line, queue, options, arguments)
             return launcher(queue, *options, flat)
@@ -319,21 +324,21 @@ class Kernel:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         holder = self._holder(line, queue)
         # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
-        spoken = {
+        values = {
             name: None if isinstance(value, (str, type)) else value
             for name, value in arguments.items()
         }
         with spans.span("first launch", self.name), line.lead() as lead:
-            ready = line.code(holder, CallValues(spoken, launch=True), lead)
-            arguments = line.taken(arguments, is_new=True)
+            ready = line.code(holder, CallValues(values, launch=True), lead)
+            arguments = line.drop_sizes(arguments, is_new=True)
             if line.packed:
                 arguments = unpack(line.packed, arguments)
-            launcher = line.bound(holder, ready, lead)
+            launcher = line.launcher(holder, ready, lead)
             try:
                 return launcher(queue, *options, arguments)
             finally:
                 # After a refused call too: the next call takes the short way and skips this line.
-                launcher.note_launch(arguments)
+                launcher.program.note_call(launcher, arguments)
 
     def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
         """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
@@ -341,8 +346,8 @@ class Kernel:
         The program of an executor is that of its own context. A launch of it on anything but a queue of that context
         raises the error of pyopencl, as with loopy's executor.
         """
-        only = line.context
-        if only and not (isinstance(queue, cl.CommandQueue) and handle_of(queue) == only):
+        only = line.context_pointer
+        if only and not (isinstance(queue, cl.CommandQueue) and pointer_of(queue) == only):
             return cl.Context.from_int_ptr(only, retain=True)
         if isinstance(queue, (cl.CommandQueue, cl.Context)):
             return queue
@@ -356,14 +361,14 @@ class Kernel:
             return error
         from kcl.launch.refusals import in_words
 
-        fault = self._wrong_queue(queue, line.context)
+        fault = self._wrong_queue(queue, line.context_pointer)
         return in_words(self.name, line, error, arguments, queue, fault)
 
     def _wrong_queue(self, queue: Any, context: int = 0) -> str:
         """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""
         if not isinstance(queue, cl.CommandQueue):
             return f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}"
-        if context in (0, handle_of(queue)):
+        if context in (0, pointer_of(queue)):
             return ""
         return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
 
@@ -410,7 +415,7 @@ def prepare_only(
     """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
     from kcl.handle import questions
 
-    questions.prepared(kernel._chooser, holder, arguments).program.note_prepared()
+    questions.prepare(kernel._chooser, holder, arguments).program.note_prepared()
 
 
 def is_stored_for(
@@ -424,4 +429,4 @@ def is_stored_for(
 
 def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    return Kernel(Line(result, context=handle_of(holder)))
+    return Kernel(Line(result, context_pointer=pointer_of(holder)))

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 Holder: TypeAlias = "cl.Context | cl.CommandQueue"
 
 
-def ready(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> tuple[Line, LaunchableCode]:
+def find_code(
+    chooser: Chooser, holder: Holder, values: dict[str, Any]
+) -> tuple[Line, LaunchableCode]:
     """Return the line, and its code, for what the caller names; raises TypeError for dtypes of another kernel."""
     line, _why = chooser.asked(holder, values)
     with line.lead() as lead:
@@ -36,7 +38,7 @@ def ready(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> tuple[Lin
             return line, line.code(holder, CallValues(values), lead)
         refusals.refuse_unknown_dtypes(chooser.name, values)
         code = line.code(holder, CallValues(values), lead)
-        values = line.taken(values, is_new=True)
+        values = line.drop_sizes(values, is_new=True)
         if not line.packed:
             invoker = code.code.invoker
             is_opencl = invoker.front_end == "opencl"
@@ -44,16 +46,16 @@ def ready(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> tuple[Lin
         return line, code
 
 
-def prepared(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> Launcher:
+def prepare(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> Launcher:
     """Return the launcher for the dtypes and sizes that the caller names."""
-    line, code = ready(chooser, holder, values)
+    line, code = find_code(chooser, holder, values)
     with line.lead() as lead:
-        return line.bound(holder, code, lead)
+        return line.launcher(holder, code, lead)
 
 
-def keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, Key | None]:
+def find_keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, Key | None]:
     """Return the key in each layer for the first device, None if it is unknown."""
-    line, code = ready(chooser, holder, values)
+    line, code = find_code(chooser, holder, values)
     try:
         slots = bindings_of(holder).build.slots(code.code.text)
     except UnknownInput:
@@ -64,7 +66,7 @@ def keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, 
     }
 
 
-def explained(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
+def explain(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
     """Say what each layer holds now and why."""
     refusals.refuse_unknown_dtypes(chooser.name, values)
     line, why = chooser.asked(holder, values)
@@ -85,7 +87,7 @@ def are_stored(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> bool
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 
-def bound(
+def bind(
     line: Line,
     queue: cl.CommandQueue,
     example: dict[str, Any],
@@ -98,7 +100,7 @@ def bound(
 
     with line.lead() as lead:
         code = line.code(queue, CallValues(example), lead)
-        arguments = line.taken(example, is_new=True)
+        arguments = line.drop_sizes(example, is_new=True)
         arrays = [
             argument.name for argument in code.code.invoker.arguments if argument.kind in ARRAYS
         ]
@@ -106,11 +108,11 @@ def bound(
         if names:
             words = "bind takes every array, on the device, and these are not"
             raise TypeError(f"kernel {line.name!r}: {words}: {names}")
-        launcher = line.bound(queue, code, lead)
-        launcher.note_launch(arguments)
+        launcher = line.launcher(queue, code, lead)
+        launcher.program.note_call(launcher, arguments)
         launch = replay.bind(launcher, queue, arguments, refused)
         return (
             launch
             if len(arguments) == len(example)
-            else lambda **values: launch(**line.taken(values))
+            else lambda **values: launch(**line.drop_sizes(values))
         )

@@ -1,4 +1,4 @@
-"""pyopencl's programs through the binary layer: `BuiltProgram.build` while the integrations are installed.
+"""pyopencl's programs through the binary layer: pyopencl's `Program.build` while the integrations are installed.
 
 The second stage of the line builds a program that was made of a source text and not inspected before its build.
 pyopencl itself serves any other program and any other way to build: binaries, intermediate language, compile and link,

@@ -138,7 +138,5 @@ def _find_stage(context: cl.Context) -> Build:
     """Return the second stage for a context of the user; the stage does not hold the user's object."""
     stage: Build | None = getattr(context, _BUILD, None)
     if stage is None or not is_current(stage):
-        # An object of its own for the same context: the user's object would hold the stage that holds it.
-        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
-        stage = vars(context)[_BUILD] = build_of(own, drivers.of)
+        stage = vars(context)[_BUILD] = build_of(context, drivers.of)
     return stage

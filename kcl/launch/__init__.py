@@ -10,7 +10,7 @@ from kcl.errors import KclError, RecipeError
 # Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
 # The number of forms of calls that are played: calls of further forms are the invoker's.
-_VARIANTS = 8
+_FORMS = 8
 # The front ends' classes of arguments that are arrays.
 ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 
@@ -27,25 +27,20 @@ class Kernels:
 
 
 class Launcher:
-    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL.
-
-    `hot` is the function that played the last playable call; it returns None for a call that it cannot play. `learn`
-    makes such a function for calls with the same names, or raises. `own` are events known to be of the queue. The
-    dtypes of the arguments in `open` decided the code.
-    """
+    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL."""
 
     __slots__ = (
         "calls",
+        "failures",
         "hot",
         "invoke",
         "kernels",
         "learn",
         "open",
-        "own",
+        "own_events",
+        "plays",
         "program",
         "required",
-        "vain",
-        "variants",
     )
 
     def __init__(
@@ -54,7 +49,7 @@ class Launcher:
         kernels: Kernels,
         program: Any,
         required: frozenset[str],
-        own: dict[Any, None] | None = None,
+        own_events: dict[Any, None] | None = None,
         learn: Callable[[Launcher, Any, dict[str, Any]], Play | None] | None = None,
         open: frozenset[str] = frozenset(),
     ) -> None:
@@ -62,14 +57,19 @@ class Launcher:
         self.kernels = kernels
         self.program = program
         self.required = required
-        self.own = {} if own is None else own
+        # Events that are known to be of the queue.
+        self.own_events = {} if own_events is None else own_events
+        # It makes the function that plays calls of a form, or raises.
         self.learn = learn
+        # The arguments whose dtypes decided the code.
         self.open = open
         self.calls = 0
         # The number of failed attempts to learn.
-        self.vain = 0
+        self.failures = 0
+        # The function that played the last playable call. It returns None for a call that it cannot play.
         self.hot: Play | None = None
-        self.variants: dict[tuple[Any, ...], Play | None] = {}
+        # By the form of a call: the function that plays it, None if the invoker takes it.
+        self.plays: dict[tuple[Any, ...], Play | None] = {}
 
     def __call__(
         self,
@@ -84,7 +84,7 @@ class Launcher:
             self.calls += 1
         # A call with events to wait for, or with a wish for its outputs, is the invoker's.
         elif wait_for is None and out_host is None:
-            play = self._variant(queue, arguments)
+            play = self._play(queue, arguments)
             result = play(queue, allocator, arguments) if play is not None else None
             if result is not None:
                 self.hot = play
@@ -98,15 +98,11 @@ class Launcher:
         """The names of the kernels."""
         return tuple(vars(self.kernels))
 
-    def note_launch(self, arguments: dict[str, Any] | None = None) -> None:
-        """Note that the kernels were launched, with these arguments."""
-        self.program.note_launch(self.names, lambda: self.program.noted(self, arguments))
-
-    def _variant(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
+    def _play(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
         try:
-            return self.variants[form_of(arguments)]
+            return self.plays[form_of(arguments)]
         except KeyError:
-            if self.learn is None or len(self.variants) >= _VARIANTS:
+            if self.learn is None or len(self.plays) >= _FORMS:
                 return None
             return self.learn(self, queue, arguments)
 

@@ -54,7 +54,7 @@ def in_words(
     # An error of the class that the front end raises.
     instead: Exception | None = None
     if isinstance(error, MissingArguments):
-        instead = line.missing(error.names)
+        instead = line.missing_error(error.names)
     elif base and base.names and not call.is_source and not isinstance(error, KclError):
         instead = call.unknown_open()
     elif fault and call.is_source and not isinstance(error, (OverflowError, cl.Error)):
@@ -81,7 +81,7 @@ class _FailedCall:
         self, kernel: str, line: Any, error: Exception, given: Mapping[str, Any], queue: Any
     ) -> None:
         self.kernel = kernel
-        self.given = line.taken(given)
+        self.given = line.drop_sizes(given)
         self.error = error
         self.queue = queue
         self.arguments = given_in_calls(line.arguments)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Bounds: signatures of one script, failed attempts to learn a call.
 _SIGNATURES = 32
-_VAIN = 8
+_FAILURES = 8
 # The types of the numbers in a tuple that is a size.
 _WHOLE = {int}
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
@@ -50,8 +50,6 @@ _USED = {
     "context",
     "allocator",
     "size",
-}
-_USED |= {
     "nbytes",
     "flags",
     "add_event",
@@ -82,11 +80,11 @@ def learn(
         pass
     except Exception:
         # Most likely the invoker refuses the call. Further attempts are of no use otherwise.
-        launcher.vain += 1
-        if launcher.vain < _VAIN:
+        launcher.failures += 1
+        if launcher.failures < _FAILURES:
             return None
         launcher.learn = None
-    launcher.variants[form_of(values)] = play
+    launcher.plays[form_of(values)] = play
     return play
 
 
@@ -113,7 +111,7 @@ def _function(
 ) -> Callable[..., Any]:
     """Write the function that plays calls; with `slow` it is bound, and `slow` takes the other calls."""
     signatures = _Signatures(launcher, queue, values, bound=slow is not None)
-    own, names = launcher.own, signatures.names()
+    own, names = launcher.own_events, signatures.names()
     if slow is not None:
         names.update(
             _kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow
@@ -135,7 +133,7 @@ def _function(
 
 
 class _Signatures:
-    """The values to set for each signature of the calls that one function plays."""
+    """The calls that one function plays: its text, and what it sets for each signature."""
 
     def __init__(
         self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool
@@ -181,6 +179,7 @@ class _Signatures:
         namespace: dict[str, Any] = {
             **self._beside,
             **self._types,
+            # Under names of kcl, since an argument of the kernel may have the name of one of these.
             **{
                 f"_kcl_{value.__name__}": value
                 for value in (

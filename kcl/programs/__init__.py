@@ -11,7 +11,7 @@ from kcl.base import hide_from_warnings, is_of_kcl
 
 # Once: recipes and the face of loopy ask for it.
 @functools.cache
-def note_outside() -> None:
+def note_outside_builds() -> None:
     """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
     if "pyopencl" in sys.modules:
         _note_builds(sys.modules["pyopencl"])

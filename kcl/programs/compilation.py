@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
@@ -68,17 +69,18 @@ def _built(raw: Any, options: bytes) -> Any:
     return raw
 
 
-class _Failed(NamedTuple):
+class _Failed:
     """A program whose build failed: a further build raises the error of the first, and compiles nothing."""
 
-    raw: Any
-    error: Exception
+    def __init__(self, raw: Any, error: Exception) -> None:
+        self._raw = raw
+        self._error = error
 
     def _build(self, **_: Any) -> None:
-        raise self.error
+        raise self._error
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
+        return getattr(self._raw, name)
 
 
 def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
@@ -145,6 +147,58 @@ def entries(
         elif complete.parts.get("binary"):
             whole.append((slot.address, complete))
     return whole, tuple(promises)
+
+
+class Unfinished:
+    """The entries of a program that was built, as far as they lack something: a binary, or the launches of kernels.
+
+    `published` are the entries that the driver completed at once. `promises` are those without a binary: its helper
+    completes them.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        layer: Layer,
+        program: cl.Program,
+        published: list[tuple[str, Entry]],
+        promises: tuple[Promise, ...],
+    ) -> None:
+        self._driver = driver
+        self._layer = layer
+        self._program = program
+        self._published = published
+        self._promises = promises
+        # The first launch of each kernel that was launched, None where that cannot be noted.
+        self._launched: dict[str, Any] = {}
+
+    def note_prepared(self) -> None:
+        """Have the entries completed as the program is, unless a kernel was launched."""
+        if not self._launched:
+            self._driver.launched(self._promises)
+
+    def note_launches(
+        self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
+        """Note that kernels were launched: the driver will have specialised code for them.
+
+        Their entries get the launches that `noted` returns.
+        """
+        before, new = self._launched, [name for name in names if name not in self._launched]
+        if not new or not (self._promises or self._published):
+            return
+        launches = noted()
+        self._launched = launched = {**before, **{name: launches.get(name) for name in new}}
+        for address, entry in self._published if launches else ():
+            self._layer.publish(address, entry.with_metadata(launched=launched))
+        promises = tuple([(to, entry.with_metadata(launched=launched)) for to, entry in self._promises])
+        # The helper has the job: later launches are added as the process ends.
+        if before:
+            self._driver.unseen(promises)
+        else:
+            self._driver.launched(promises)
+        if len(kernel_names(self._program)) == len(launched):
+            self._promises, self._published = (), []
 
 
 def described(driver: Driver, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
@@ -64,14 +63,6 @@ _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
-class _Text(NamedTuple):
-    """A source or header: `place` is the directory that its own `#include "..."` begin at, "" for the source."""
-
-    name: str
-    place: str
-    raw: str
-
-
 def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
     """Return a part for each file that the preprocessor may read; headers are named as they are written.
 
@@ -116,38 +107,39 @@ class _Scan:
         self._directories = directories
         # The number of the part of each path.
         self.seen: dict[str, int] = {}
-        self.text(_Text("the source", "", source))
+        self._scan("the source", "", source)
 
-    def text(self, text: _Text) -> None:
-        """Note the files that a text asks for."""
-        code = _code(text)
+    def _scan(self, name: str, place: str, text: str) -> None:
+        """Note the files that a source or a header asks for.
+
+        `place` is the directory that its own `#include "..."` begin at, empty for the source.
+        """
+        code = _code(name, place, text)
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
             if directive not in ("include", "import"):
                 raise UnknownInput(
-                    f"{text.name} has `#{directive} {rest.strip()}`: not resolved; write an #include"
+                    f"{name} has `#{directive} {rest.strip()}`: not resolved; write an #include"
                 )
             if written is None:
-                raise UnknownInput(
-                    f"{text.name} names a header by `{rest.strip()}`; write the name"
-                )
-            self._follow(written.group(), text)
-        if text.place and "__FILE__" in code:
+                raise UnknownInput(f"{name} names a header by `{rest.strip()}`; write the name")
+            self._follow(written.group(), name, place)
+        if place and "__FILE__" in code:
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
-    def _follow(self, written: str, text: _Text) -> None:
+    def _follow(self, written: str, name: str, place: str) -> None:
         """Note a header's content, and the files that it asks for."""
         header = written[1:-1]
-        path = self._resolve(written, text)
+        path = self._resolve(written, name, place)
         if path is None:
             self.parts.append(Part(f"header {header}", ABSENT))
         paths = (
             [path] if path else [os.path.join(folder, header) for folder in _system_directories()]
         )
-        for place in filter(self._is_there, paths):
-            self._read(place, header, text.name)
+        for found in filter(self._is_there, paths):
+            self._read(found, header, name)
 
     def _read(self, path: str, header: str, where: str) -> None:
         if path in self.seen:
@@ -164,7 +156,7 @@ class _Scan:
         self.seen[path] = len(self.parts)
         self.files[path] = hashlib.sha256(data).hexdigest()
         self.parts.append(Part(f"header {header}", self.files[path]))
-        self.text(_Text(header, os.path.dirname(path), data.decode("utf-8", "replace")))
+        self._scan(header, os.path.dirname(path), data.decode("utf-8", "replace"))
 
     def _is_there(self, path: str) -> bool:
         if os.path.isfile(path):
@@ -172,10 +164,10 @@ class _Scan:
         self.files[path] = ""
         return False
 
-    def _resolve(self, written: str, text: _Text) -> str | None:
-        header, where = written[1:-1], text.name
-        beside = os.path.join(text.place, header)
-        if written[0] == '"' and text.place and self._is_there(beside):
+    def _resolve(self, written: str, where: str, place: str) -> str | None:
+        header = written[1:-1]
+        beside = os.path.join(place, header)
+        if written[0] == '"' and place and self._is_there(beside):
             return beside
         pairs = (
             (folder, os.path.join(_QUOTES.sub("", folder), header)) for folder in self._directories
@@ -196,32 +188,32 @@ class _Scan:
 
 # Programs that are made of templates share the headers of their library.
 @functools.lru_cache(maxsize=64)
-def _code(text: _Text) -> str:
+def _code(name: str, place: str, text: str) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
-    lines = text.raw.replace("\r\n", "\n").replace("\r", "\n")
-    code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", lines))
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
-            raise UnknownInput(f"{text.name} {words}")
+            raise UnknownInput(f"{name} {words}")
     # Headers of the C library paste names, and their own questions are written whole.
     if (
         "##" in code
-        and not text.place.startswith(_SYSTEM)
+        and not place.startswith(_SYSTEM)
         and not _PIECES.isdisjoint(_WORD.findall(code))
     ):
         raise UnknownInput(
-            f"{text.name} may put __has_include or the time together with ##; write it whole"
+            f"{name} may put __has_include or the time together with ##; write it whole"
         )
     return code
 
 
-def _blanked(match: re.Match[str], text: _Text) -> str:
+def _blanked(match: re.Match[str], name: str) -> str:
     """Put blanks in the place of a comment; texts stay."""
     written = match.group()
     if written[0] == "/":
         return " " * len(written)
     if "/*" in written and (len(written) == 1 or written[-1] != written[0]):
-        raise UnknownInput(f"{text.name} opens a text that it does not close before a comment")
+        raise UnknownInput(f"{name} opens a text that it does not close before a comment")
     return written
 
 

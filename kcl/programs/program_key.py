@@ -123,15 +123,6 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     return headers.header_parts(source, options.directories)
 
 
-def header_files(source: str, options: BuildOptions) -> dict[str, str]:
-    """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
-    if not may_read(source):
-        return {}
-    from kcl.programs import headers
-
-    return headers.header_files(source, options.directories)
-
-
 def changed_file(files: Mapping[str, str]) -> str:
     """Return the path of a file that is not as `header_files` found it; empty if all are."""
     if not files:

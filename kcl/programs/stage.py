@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -21,7 +21,7 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Searching, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 from kcl.launch import Kernels, Launcher, Play
-from kcl.programs.driver import BEING_COMPLETED, Promise, variables
+from kcl.programs.driver import BEING_COMPLETED, variables
 from kcl.programs.kernels import generate_late, kernel_names, of_binaries, warn
 from kcl.programs.program_key import (
     BuildOptions,
@@ -36,6 +36,7 @@ from kcl.programs.program_key import (
 if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.code import LaunchableCode, ProgramText
+    from kcl.programs.compilation import Unfinished
     from kcl.programs.driver import Driver
 
 
@@ -56,33 +57,27 @@ class BuildRequest(NamedTuple):
 class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
-    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`). `launched`
-    has the first launch of each kernel that was launched, None where that cannot be noted.
+    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`).
     """
 
     __slots__ = (
         "__weakref__",
         "build",
         "is_stored",
-        "launched",
         "logs",
-        "made",
         "program",
-        "promises",
+        "unfinished",
     )
 
     def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
-        # The promises of the entries without a binary.
-        self.promises: tuple[Promise, ...] = ()
-        # The entries that the driver completed at once.
-        self.made: list[tuple[str, Entry]] = []
         # True if the program was made of entries.
         self.is_stored = False
         # The compiler's messages from the build of the source, by device.
         self.logs: tuple[str, ...] = ()
-        self.launched: dict[str, Any] = {}
+        # What its entries lack; None for a program that was made of entries.
+        self.unfinished: Unfinished | None = None
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
@@ -98,10 +93,12 @@ class BuiltProgram:
             )
             raise unknown from error
 
-    def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
-        """Return a launcher of code, with kernel objects of its own; `own` are the events known to be of its queue.
+    def launcher(
+        self, ready: LaunchableCode, own_events: dict[cl.Event, None] | None = None
+    ) -> Launcher:
+        """Return a launcher of code, with kernel objects of its own.
 
-        Without `own` it does not learn from its calls.
+        `own_events` are those known to be of its queue. Without them it does not learn from its calls.
         """
         kernels = Kernels()
         for name, kernel in self.kernels(ready.code.text.kernels).items():
@@ -112,13 +109,13 @@ class BuiltProgram:
             for argument in invoker.arguments
             if argument.required and argument.name not in invoker.packed
         ]
-        learn = None if own is None else _learn
+        learn = None if own_events is None else _learn
         return Launcher(
             ready.invoke,
             kernels,
             self,
             frozenset(required),
-            own,
+            own_events,
             learn,
             frozenset(invoker.inferred),
         )
@@ -129,47 +126,20 @@ class BuiltProgram:
 
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
-        if not self.launched:
-            self.build.driver.launched(self._promised())
+        if self.unfinished is not None:
+            self.unfinished.note_prepared()
 
-    def note_launch(
-        self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
-    ) -> None:
-        """Note that kernels were launched: the driver will have specialised code for them.
-
-        Their entries get the launches that `noted` returns.
-        """
-        before, new = self.launched, [name for name in names if name not in self.launched]
-        is_asked = new and (self.promises or self.made)
-        launches = noted() if is_asked else {}
-        self.launched = {**before, **{name: launches.get(name) for name in new}}
-        if not is_asked:
+    def note_call(self, launcher: Launcher, arguments: Mapping[str, Any] | None = None) -> None:
+        """Note that the kernels of a launcher were launched, with these arguments if they are known."""
+        if self.unfinished is None:
             return
-        for address, entry in self.made if launches else ():
-            self.build.layer.publish(address, entry.with_metadata(launched=self.launched))
-        promises = self._promised()
-        # The helper has the job: later launches are added as the process ends.
-        if before:
-            self.build.driver.unseen(promises)
-        else:
-            self.build.driver.launched(promises)
-        if len(kernel_names(self.program)) == len(self.launched):
-            self.promises, self.made = (), []
-
-    @staticmethod
-    def noted(launcher: Launcher, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return the launches of a call, as entries have them."""
-        if arguments is None:
-            return {}
         # Imported on a miss.
         from kcl.launch import first
 
-        return first.noted(launcher.invoke, launcher.kernels, arguments)
-
-    def _promised(self) -> tuple[Promise, ...]:
-        """Return the promises with the launches of the kernels."""
-        launches = self.launched
-        return tuple([(to, entry.with_metadata(launched=launches)) for to, entry in self.promises])
+        launches = functools.partial(first.noted, launcher.invoke, launcher.kernels)
+        self.unfinished.note_launches(
+            launcher.names, dict if arguments is None else lambda: launches(arguments)
+        )
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -359,17 +329,18 @@ class Build(Stage[BuildRequest]):
         seconds = time.perf_counter() - started
         built.logs = tuple(compilation.logs(built.program))
         more = {"seconds": seconds, "site": wanted.site}
-        entries, built.promises = compilation.entries(
+        entries, promises = compilation.entries(
             self.driver, self.layer, wanted.text, built.program, look, built.logs, **more
         )
-        for address, entry in (*entries, *built.promises):
+        for address, entry in (*entries, *promises):
             self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
-            promises, built.promises = built.promises, ()
             self.driver.unseen(promises)
-        else:
-            built.made = entries
-        return look._replace(value=built, publish=entries, promised=bool(built.promises))
+            return look._replace(value=built, publish=entries)
+        built.unfinished = compilation.Unfinished(
+            self.driver, self.layer, built.program, entries, promises
+        )
+        return look._replace(value=built, publish=entries, promised=bool(promises))
 
     def attempt(self, wanted: BuildRequest) -> str:
         """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
@@ -386,8 +357,6 @@ class Build(Stage[BuildRequest]):
         from kcl.programs import compilation
 
         return compilation.refusal(error)
-
-    # the steps of making
 
     def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
         if self.layer.options.dump:

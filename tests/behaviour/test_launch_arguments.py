@@ -435,7 +435,7 @@ class TestPlayed:
             assert x.get(queue).tolist() == expected(4, value, local, size, offset), given
         launcher = launcher_on(queue)
         assert (
-            sum(play is not None for play in launcher.variants.values()) == 4
+            sum(play is not None for play in launcher.plays.values()) == 4
         )  # by the names that are given
 
     def test_equal_is_not_the_same(self, queue):

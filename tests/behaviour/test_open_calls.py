@@ -62,7 +62,7 @@ def played(monkeypatch):
             seen.append(play(*given))
             return seen[-1]
 
-        launcher.variants[launch.form_of(values)] = watching
+        launcher.plays[launch.form_of(values)] = watching
         return watching
 
     monkeypatch.setattr(replay, "learn", watched)

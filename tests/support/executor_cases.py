@@ -535,7 +535,7 @@ def _hot(one, context):
         launch.HOT = usual
     launchers = bindings_of(queue).launchers.values()
     return outcome, sum(
-        play is not None for launcher in launchers for play in launcher.variants.values()
+        play is not None for launcher in launchers for play in launcher.plays.values()
     )
 
 

@@ -58,9 +58,7 @@ class Sides:
     def plays(self):
         """Tell whether any call was played."""
         launchers = bindings_of(self.queues[2]).launchers.values()
-        return any(
-            play is not None for launcher in launchers for play in launcher.variants.values()
-        )
+        return any(play is not None for launcher in launchers for play in launcher.plays.values())
 
     def _bound(self, call):
         names = frozenset(call.arguments)

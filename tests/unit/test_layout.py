@@ -137,6 +137,7 @@ ASKING = {
     "choices.tuning.table": "a tuning adds rows to a table as it lies on disk",
     "cache.lookup": "the look-up",
     "programs.stage": "an entry of another driver is built again",
+    "programs.compilation": "adds the first launches to entries that were just made",
     "drivers.pocl.complete": "the helper publishes what it has completed",
     "drivers.pocl.asking": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",

@@ -58,13 +58,13 @@ def test_bound_once(queue):
     with Lead("add") as lead:
         given = line.CallValues({"x": np.zeros(4, np.float32)})
         found = [
-            made.bound(where, made.code(where, given, lead), lead)
+            made.launcher(where, made.code(where, given, lead), lead)
             for where in (queue, queue, other)
         ]
     assert found[0] is found[1]
     assert found[0].program is found[2].program
-    assert made.known(queue, given.values) is found[0]
-    assert made.known(cl.CommandQueue(queue.context), given.values) is None
+    assert made.find_launcher(queue, given.values) is found[0]
+    assert made.find_launcher(cl.CommandQueue(queue.context), given.values) is None
 
 
 COUNTED = """
@@ -238,7 +238,7 @@ def two(context):
     own = Line(RecipeResult(RecipeCall("doubled", doubled, {}, Declarations())), doubled)
     with Lead("doubled") as lead:
         ready = own.code(context, CallValues({}), lead)
-        program = own.bound(context, ready, lead).program
+        program = own.launcher(context, ready, lead).program
     return program.launcher(ready), program.launcher(ready)
 
 

@@ -577,7 +577,7 @@ def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, 
     """Return True if a call that raised may have launched some of several kernels."""
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
-    return several and line.known(queue, flat) is not None
+    return several and line.find_launcher(queue, flat) is not None
 
 
 def _unlike(row: Row, types: Mapping[str, str], default_digest: str) -> str:

@@ -39,7 +39,7 @@ from kcl.drivers.child import OPEN, ChildFault, Verdict
 from kcl.errors import CacheFault
 from kcl.foreign import contents
 from kcl.line import bindings_of
-from kcl.programs.program_key import header_files
+from kcl.programs.headers import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
 _CHECKED = 0.7  # share of the time after which no candidate is built
@@ -396,7 +396,7 @@ class _Tuner:
         for form, code in self.default.codes.items():
             sizes = self.files.calls[form].sizes
             digests.add(self.chooser.digest_default(sizes, self.files.start))
-            includes |= header_files(code.text.source, build.options(code.text.options))
+            includes |= header_files(code.text.source, build.options(code.text.options).directories)
         return fact._replace(
             of=self.count,
             tried=len(self.tried),

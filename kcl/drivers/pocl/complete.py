@@ -89,29 +89,21 @@ class Workshop:
     ) -> tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and its specialised code."""
         text, user = str(job.metadata["build_options"]), job.metadata.get("pocl_cache")
-        options, directories = (
-            text.encode("utf-8", "surrogatepass"),
-            [self._cache.path, *filter(None, [user])],
-        )
+        options = text.encode("utf-8", "surrogatepass")
+        directories = [self._cache.path, *filter(None, [user])]
         try:
-            # The user's bitcode helps: a build from source is 20 times faster with it.
             if short_cut and user is not None:
-                if before is not None:
-                    self._cache.seed_one(user, str(before.metadata.get("place")))
-                else:
-                    self._cache.seed(user, written - _SEED_SECONDS)
+                self._seed(user, written, before)
             with closing(self._device.from_source(job.parts["source.cl"], options)) as program:
                 place = self._cache.used()
                 while not is_ready(job, written, place):
                     time.sleep(_PAUSE)
-                files = {} if before is None else _code_in(before, place)
-                files |= {} if user is None else specialised_files(user, place)
-                files = {
-                    path: traces.overwritten(content, directories)
-                    for path, content in files.items()
-                }
+                code = {} if before is None else _code_in(before, place)
+                code |= {} if user is None else specialised_files(user, place)
+                for path, content in code.items():
+                    code[path] = traces.overwritten(content, directories)
                 kernels = program.kernel_names()
-                self._cache.plant(place, files)
+                self._cache.plant(place, code)
                 stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
                 blob = program.binary()
             poclbin.check(blob)
@@ -128,12 +120,18 @@ class Workshop:
             unpacked = self._cache.files(place)
         finally:
             self._cache.clear()
-        if any(
-            path.endswith(".so") and unpacked.get(path) != content
-            for path, content in files.items()
-        ) or not unpacked.keys().isdisjoint(stubs):
+        libraries = [path for path in code if path.endswith(".so")]
+        is_whole = all(unpacked.get(path) == code[path] for path in libraries)
+        if not is_whole or not unpacked.keys().isdisjoint(stubs):
             raise ValueError("the binary does not bring back the files that went into it")
-        return blob, place, files
+        return blob, place, code
+
+    def _seed(self, user: str, written: float, before: Entry | None) -> None:
+        """Take the user's bitcode: a build from source is 20 times faster with it."""
+        if before is not None:
+            self._cache.seed_one(user, str(before.metadata.get("place")))
+        else:
+            self._cache.seed(user, written - _SEED_SECONDS)
 
 
 def is_ready(job: Entry, written: float, place: str) -> bool:
@@ -183,11 +181,8 @@ def _published(layer: Layer, entry: Entry) -> Entry | None:
         published = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
         return None
-    return (
-        published
-        if published is not None and published.key == entry.key and "binary" in published.parts
-        else None
-    )
+    is_whole = published is not None and published.key == entry.key and "binary" in published.parts
+    return published if is_whole else None
 
 
 def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:

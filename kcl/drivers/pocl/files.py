@@ -72,7 +72,7 @@ class WorkCache:
 
     def seed_one(self, user: str, place: str) -> None:
         """Copy the bitcode of one program, if it is there and fit to be read."""
-        content = _own(f"{user}/{place}/{BITCODE}")
+        content = _trusted_content(f"{user}/{place}/{BITCODE}")
         if not bitcode_fault(content):
             _write(f"{self.path}/{place}/{BITCODE}", content)
 
@@ -109,7 +109,7 @@ class WorkCache:
         for folder, _, names in os.walk(root):
             for name in names:
                 path = f"{folder}/{name}"
-                contents[path[len(root) :]] = _own(path)
+                contents[path[len(root) :]] = _trusted_content(path)
         return contents
 
     def clear(self) -> None:
@@ -128,10 +128,13 @@ class WorkCache:
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
-    """Return that code by its path: whole libraries, in regular files that only this user can write."""
+    """Return the code that the user's PoCL made for a program, by its path.
+
+    Only whole libraries count, in regular files that only this user can write.
+    """
     contents = {}
     for path in specialised_paths(user, place):
-        content = _own(f"{user}/{place}{path}")
+        content = _trusted_content(f"{user}/{place}{path}")
         if content and not library_fault(content):
             contents[path] = content
     return contents
@@ -204,7 +207,7 @@ def _programs(cache: str) -> list[str]:
     return [os.path.dirname(path) for path in marks]
 
 
-def _own(path: str) -> bytes:
+def _trusted_content(path: str) -> bytes:
     """Return the content of a file that only this user can write; empty if there is none."""
     with suppress(OSError):
         return trust.read(path, trust.LARGEST)[0]

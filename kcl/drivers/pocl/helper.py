@@ -58,8 +58,8 @@ class Helper:
         self._begun = f"{self._work}/begun"
         self._rank = rank
         self._with_rank = time.monotonic()
-        # The jobs that cannot be done now.
-        self._left: set[Job] = set()
+        # The jobs that were tried, or cannot be done now: a later helper may do them.
+        self._set_aside: set[Job] = set()
 
     def run(self) -> None:
         """Work until no job is left, and leave no trace."""
@@ -87,7 +87,7 @@ class Helper:
         return self._is_in_time() and bool(self._due())
 
     def _due(self) -> list[Job]:
-        return [job for job in self._queue.due() if job not in self._left]
+        return [job for job in self._queue.due() if job not in self._set_aside]
 
     def _is_in_time(self) -> bool:
         """Return False if the rank that started this process ended some seconds ago."""
@@ -127,7 +127,7 @@ class Helper:
         else:
             # A job at which the worker was killed does not keep the next worker from the others.
             is_killed = begun and code < 0
-            self._left.update([job for job in jobs if not is_killed or job.address == begun])
+            self._set_aside.update([job for job in jobs if not is_killed or job.address == begun])
 
     def _begin(self, begun: str) -> None:
         """Write down which job is begun, by address and kernel, and show that to the processes that wait."""
@@ -190,7 +190,7 @@ class Helper:
 
     def _try(self, workshop: Workshop, job: Job) -> None:
         """Do a job, and drop it whatever comes of it."""
-        self._left.add(job)
+        self._set_aside.add(job)
         entry = self._queue.read(job)
         if entry is None:
             return

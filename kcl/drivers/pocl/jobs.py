@@ -138,7 +138,7 @@ class JobQueue:
             os.unlink(path) if is_there else os.close(trust.open_file(path, trust.LOCK))
 
     def sweep(self) -> None:
-        """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
+        """Delete jobs older than a month, and the caches and locks of killed processes."""
         now = time.time()
         self.forget_failures()
         with suppress(OSError):
@@ -151,10 +151,8 @@ class JobQueue:
                     os.unlink(item.path)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
-                if (
-                    item.is_file(follow_symlinks=False)
-                    and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE
-                ):
+                is_old = item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE
+                if is_old and item.is_file(follow_symlinks=False):
                     os.unlink(item.path)
 
     def failures(self) -> list[str]:
@@ -188,8 +186,7 @@ class JobQueue:
             if descriptor is not None:
                 # The folder may have been removed and made again.
                 if is_at(self._lock_path, descriptor):
-                    # The last helper has ended, and its process id must not be taken for a living
-                    # one.
+                    # The last helper has ended: its process id must not be taken for a living one.
                     os.truncate(descriptor, 0)
                     return descriptor
                 close_lock(descriptor)
@@ -234,12 +231,11 @@ class JobQueue:
         """
         end = time.monotonic() + seconds
         while self.has_helper():
-            process = self.holder()
             if time.monotonic() > end:
                 return False
-            if process:
+            if helper := self.holder():
                 with suppress(OSError):
-                    os.kill(process, signal.SIGTERM)
+                    os.kill(helper, signal.SIGTERM)
             time.sleep(0.01)
         return True
 
@@ -256,15 +252,18 @@ class JobQueue:
 def pending(folder: str) -> OpenJobs:
     """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
-    helper, read = (
-        queue.has_helper(),
-        [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None],
-    )
+    # Before the jobs are read: a helper may do the last one meanwhile, and end.
+    has_helper = queue.has_helper()
+    here, elsewhere, times = list[Entry](), list[Entry](), list[float]()
+    for job in queue.jobs():
+        if (entry := queue.read(job)) is not None:
+            (elsewhere if queue.is_lacking(job.setting) else here).append(entry)
+            times.append(job.written)
     return OpenJobs(
-        tuple([entry for job, entry in read if not queue.is_lacking(job.setting)]),
-        tuple([entry for job, entry in read if queue.is_lacking(job.setting)]),
-        min([job.written for job, _entry in read], default=0.0),
-        helper,
+        tuple(here),
+        tuple(elsewhere),
+        min(times, default=0.0),
+        has_helper,
         tuple(queue.failures()),
         ", ".join([_UNREAD.format(version) for version in queue.unknown()]),
     )

@@ -49,39 +49,22 @@ class UnknownContainer(ValueError):
     """A binary of a PoCL that writes containers of a version that kcl does not read; its argument is the version."""
 
 
-class ContainerKernel(NamedTuple):
-    """One kernel: the bytes between its two sizes and its files, and the content of each file by its path."""
-
-    description: bytes
-    files: dict[str, bytes]
-
-    def pack(self) -> bytes:
-        """Return the bytes of the kernel in a container."""
-        files = b"".join(
-            [
-                _packed(path.encode("ascii")) + _packed(content)
-                for path, content in self.files.items()
-            ]
-        )
-        size = _SIZES.size + len(self.description) + len(files)
-        return _SIZES.pack(size, len(files)) + self.description + files
-
-
 class Container(NamedTuple):
     """A program binary: its bytes before the kernels, the program's directory in PoCL's cache, its files, and kernels.
 
-    `own` are the files of the program: its bitcode, and the code that sets its variables. A path of a file is below the
-    program's directory, with a leading slash.
+    `own` are the files of the program: its bitcode, and the code that sets its variables. A kernel is the bytes of its
+    description, and the content of each of its files. A path of a file is below the program's directory, with a leading
+    slash.
     """
 
     start: bytes
     program: str
     own: dict[str, bytes]
-    kernels: tuple[ContainerKernel, ...]
+    kernels: tuple[tuple[bytes, dict[str, bytes]], ...]
 
     def pack(self) -> bytes:
         """Return the bytes of the container."""
-        return self.start + b"".join([kernel.pack() for kernel in self.kernels])
+        return self.start + b"".join([_packed_kernel(*kernel) for kernel in self.kernels])
 
     def code(self) -> dict[str, bytes]:
         """Return the content of every file but the bitcode, by its path."""
@@ -89,15 +72,16 @@ class Container(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """Return the content of every file by its path."""
-        return self.own | {
-            path: content for kernel in self.kernels for path, content in kernel.files.items()
-        }
+        contents = dict(self.own)
+        for _description, files in self.kernels:
+            contents |= files
+        return contents
 
     def without(self, paths: Iterable[str]) -> Container:
         """Return the container without the kernels' files at these paths; raise `ValueError` if one is missing."""
-        kernels = tuple([kernel._replace(files=dict(kernel.files)) for kernel in self.kernels])
+        kernels = tuple([(description, dict(files)) for description, files in self.kernels])
         for path in paths:
-            if not sum(bool(kernel.files.pop(path, None)) for kernel in kernels):
+            if not sum(bool(files.pop(path, None)) for _description, files in kernels):
                 raise ValueError(f"not in the binary: {path}")
         return self._replace(kernels=kernels)
 
@@ -129,12 +113,12 @@ def read(blob: bytes) -> Container:
             own |= files
     if next(iter(own), "") != BITCODE:
         raise ValueError(f"the first file is {next(iter(own), '')!r}, not the bitcode")
-    start, kernels = blob[:at], list[ContainerKernel]()
+    start, kernels = blob[:at], list[tuple[bytes, dict[str, bytes]]]()
     while at < len(blob):
-        kernel, at = _kernel(blob, at)
-        kernels.append(kernel)
+        description, files, at = _kernel(blob, at)
+        kernels.append((description, files))
     container = Container(start, program[:40].decode(), own, tuple(kernels))
-    names = {_text(kernel.description, _NAME_AT)[0] for kernel in kernels}
+    names = {_text(description, _NAME_AT)[0] for description, _files in kernels}
     if len(names) != count or len(kernels) != count or container.pack() != blob:
         raise ValueError("the binary is not written as PoCL writes it")
     return container
@@ -204,8 +188,8 @@ def _checked(blob: bytes) -> tuple[int, int, int]:
     return version, count, flags
 
 
-def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
-    """Return the kernel at a position, and the position after it."""
+def _kernel(blob: bytes, at: int) -> tuple[bytes, dict[str, bytes], int]:
+    """Return the description and the files of the kernel at a position, and the position after it."""
     size, files_size = _SIZES.unpack(blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0"))
     if size < _SIZES.size:
         raise ValueError(f"a kernel of {size} bytes")
@@ -217,7 +201,7 @@ def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
     for path in files:
         if path.count("/") != 3 or not is_folder_of(path.split("/")[1], name):
             raise ValueError(f"{path} is in the place of a file of the kernel {name}")
-    return ContainerKernel(description, files), end
+    return description, files, end
 
 
 def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:
@@ -248,6 +232,7 @@ def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:
 
 def _text(blob: bytes, at: int) -> tuple[bytes, int]:
     end = at + 4 + int.from_bytes(blob[at : at + 4], "little")
+    # Nothing follows the last text of a program without kernels, so no other length shows that it is cut short.
     if end > len(blob):
         raise ValueError(f"the binary ends inside the text at {at}")
     return blob[at + 4 : end], end
@@ -258,6 +243,14 @@ def _folders(path: str) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(path) as items:
         return [item for item in items if item.is_dir(follow_symlinks=False)]
     return []
+
+
+def _packed_kernel(description: bytes, files: Mapping[str, bytes]) -> bytes:
+    content = b"".join(
+        [_packed(path.encode("ascii")) + _packed(content) for path, content in files.items()]
+    )
+    size = _SIZES.size + len(description) + len(content)
+    return _SIZES.pack(size, len(content)) + description + content
 
 
 def _packed(text: bytes) -> bytes:

@@ -28,4 +28,4 @@ class TestReady:
     def test_other_names(self, context):
         """An argument that the kernel lacks is refused by name."""
         with pytest.raises(TypeError, match="'add'"):
-            questions.ready(chooser_of(add()), context, {"nothing": np.float32})
+            questions.find_code(chooser_of(add()), context, {"nothing": np.float32})

@@ -229,7 +229,7 @@ class TestEvents:
             x.add_event(cl.enqueue_marker(queue))
             event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         assert y.events == [event]
-        assert len(queue._kcl_bindings.own) <= events.AHEAD + events.RECENT
+        assert len(queue._kcl_bindings.own_events) <= events.AHEAD + events.RECENT
 
     def test_unmanaged(self, queue):
         """Under loopy's option no event is left on an array."""

@@ -222,7 +222,7 @@ class TestArguments:
     def test_refused_again_and_again(self, queue):
         """Where the invoker refuses every call of a kind, kcl stops to learn it."""
         x = on(queue, range(4))
-        for _ in range(replay._VAIN + 2):
+        for _ in range(replay._FAILURES + 2):
             assert error_of(lambda: SCALE(queue, x=x, a=2.0, bogus=1)) is not None
         assert launcher_on(queue).learn is None
         assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]

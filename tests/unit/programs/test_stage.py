@@ -50,7 +50,8 @@ def fill(context, made):
     """Build, launch, and wait until the entry is in the binary layer."""
     built = built_by(build_on(context), made)
     result = computed(built)
-    built.note_launch(made.kernels)
+    if built.unfinished is not None:
+        built.unfinished.note_launches(made.kernels)
     assert client.idle(settings.folder("kcl"), 60)
     layers.reset()
     return result

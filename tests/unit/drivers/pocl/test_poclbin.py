@@ -59,13 +59,13 @@ class TestWritten:
         """The files are found by their paths, and written again they are the same bytes."""
         blob = path.read_bytes()
         found = poclbin.read(blob)
-        (kernel,) = found.kernels
+        ((_description, files),) = found.kernels
         name = LONG_NAME if "long" in path.stem else "k0"
         assert found.pack() == blob
         assert list(found.own) == [poclbin.BITCODE]
         assert found.own[poclbin.BITCODE][:4] == b"BC\xc0\xde"
-        assert all(content[:4] == b"\x7fELF" for content in kernel.files.values())
-        folders = {path.split("/")[1] for path in kernel.files}
+        assert all(content[:4] == b"\x7fELF" for content in files.values())
+        folders = {path.split("/")[1] for path in files}
         assert all(poclbin.is_folder_of(folder, name) for folder in folders)
         assert not any(poclbin.is_folder_of(folder, name + "x") for folder in folders)
 
@@ -100,7 +100,7 @@ class TestRead:
         small = container([kernel(b"f", FILES), kernel(b"g", [], 0)], version)
         found = poclbin.read(small)
         assert found.program == PLACE
-        assert [len(each.files) for each in found.kernels] == [2, 0]
+        assert [len(files) for _description, files in found.kernels] == [2, 0]
         assert found.files()["/f/64-1-1/f.so"] == b"specialised"
         assert found.pack() == small
 
@@ -147,10 +147,12 @@ class TestRead:
             container([kernel(b"\xff", [])]),
             container([struct.pack("<QQII", 28, 0, 0, 5) + b"name"]),
             SMALL + b"\0",
+            container([])[:-1],
+            container([], version=9)[:-1],
         ],
         ids=[
             *("other version", "header alone", "letters", "climbing", "twice", "foreign", "dots"),
-            *("empty", "deep", "name", "cut name", "longer"),
+            *("empty", "deep", "name", "cut name", "longer", "cut bitcode", "cut root"),
         ],
     )
     def test_strange(self, blob: bytes) -> None:
