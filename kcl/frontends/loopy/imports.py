@@ -30,7 +30,7 @@ class FaceRequests(process.LockedState):
 
     `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
     has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
-    the calls of the program's own modules outside of recipes. `attends` is set once kcl attends to the generators.
+    the calls of the program's own modules outside of recipes.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,6 @@ class FaceRequests(process.LockedState):
         self.faces = False
         self.packages: set[str] = set()
         self.own = False
-        self.attends = False
 
 
 _state = process.shared(FaceRequests)
@@ -67,11 +66,10 @@ def _leading(name: str) -> str:
     At the first import that no warm start has, kcl begins to attend to the imports of the generators.
     """
     top = name.partition(".")[0]
-    if name in GENERATING and not (_state().attends or _is_off()):
+    if name in GENERATING and not _is_off():
         from kcl.frontends.loopy import insides
 
         is_asked = insides.listener in sys.meta_path
-        _state().attends = True
         insides.listener.install()
         # The listener of `insides` has the module: it asks this one, or is asked as this one goes on.
         return "" if is_asked else top
