@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import ROOT
+from harness import ROOT, run_command
 
 TOOL = ROOT / "tools" / "docs_look.py"
 BUTTONS = """
@@ -30,7 +30,7 @@ def docs_look(monkeypatch):
 def looked(*words, **variables):
     """Run the tool."""
     command = [sys.executable, TOOL, *words]
-    return subprocess.run(command, capture_output=True, text=True, env=variables or None)
+    return run_command(command, env=variables or None)
 
 
 class TestPages:

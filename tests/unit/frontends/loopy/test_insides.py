@@ -223,10 +223,8 @@ class TestRefuse:
         insides.refuse()
         with monkeypatch.context() as patch:
             patch.setattr(c.CASTBuilder, "emit_if", emit)
-            with pytest.raises(
-                UnknownInput,
-                match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process",
-            ):
+            words = r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process"
+            with pytest.raises(UnknownInput, match=words):
                 insides.refuse()
         insides.refuse()
 

@@ -143,10 +143,8 @@ class TestDtype:
         def wide():
             return declared("global float *x", kcl.Array("x", np.float64, 4, "out"), global_size=1)
 
-        with pytest.raises(
-            kcl.RecipeError,
-            match=r"'f': argument 'x' is declared with the dtype float64, .*np\.float32",
-        ):
+        words = r"'f': argument 'x' is declared with the dtype float64, .*np\.float32"
+        with pytest.raises(kcl.RecipeError, match=words):
             wide()(queue)
 
 
