@@ -224,7 +224,7 @@ class Line:
         except Exception as error:
             from kcl.launch import refusals
 
-            refusals.noted(error, lead.described(), self.function)
+            refusals.add_note(error, lead.describe(), self.function)
             raise
         self._keep(ready)
         return ready

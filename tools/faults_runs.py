@@ -70,7 +70,7 @@ def launch(numbers: tuple[int, ...] = (3,), names: tuple[str, ...] = (INTEL, POC
         _event, (found,) = scaled(number)(here, x=GIVEN.copy())
         if not np.array_equal(found, number * GIVEN + 1):
             return "wrong number"
-    process.changing()  # what a process writes as it ends
+    process.before_change()  # what a process writes as it ends
     return ", ".join(said)
 
 

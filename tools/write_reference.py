@@ -85,11 +85,11 @@ def environment() -> str:
         *head("variable", "in the settings file", "values", "default", "effect"),
     ]
     for setting in settings.SETTINGS:
-        in_file = "never" if setting.of_variable else f"`{setting.key}`"
+        in_file = "never" if setting.variable_only else f"`{setting.key}`"
         words = WORDS[setting.variable]
         lines.append(
             row(
-                "none" if setting.of_file else f"`{setting.variable}`",
+                "none" if setting.file_only else f"`{setting.variable}`",
                 in_file,
                 words.values,
                 words.default,

@@ -1,8 +1,9 @@
 """Finders that attend to imports. A program that imports no attended module does without them.
 
-A finder finds no module itself, and changes the specifications of some modules that other finders find. A runner runs
-them. A `Listener` leaves that to the loader: no frame of kcl's stands below the code of a module. The base classes of
-`importlib.abc` would double the cost for a program that imports no attended module.
+A finder finds no module itself: it changes the specifications that other finders return. Of `run_modules` it has a
+function run the modules. A `Listener` leaves that to the loader, so no frame of kcl's stands below a module's code.
+
+The base classes of `importlib.abc` would double the cost for a program that imports no attended module.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Finder:
         return spec
 
 
-def runner(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
-    """Return a finder that lets `run` run modules: it gets the module and its own loader, and calls its `exec_module`."""
+def run_modules(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
+    """Return a finder that has `run` run the modules: it gets a module and its loader, and calls `exec_module` of it."""
 
     def change(spec: Any) -> None:
         spec.loader = _Loader(spec.loader, run)
@@ -78,8 +79,8 @@ class Listener(Finder):
     ) -> None:
         super().__init__(group, self._change_class)
         self._group, self._ended, self._begins = group, ended, begins
-        # Both by group: the addresses of specifications, and the names that wait for the group's
-        # end.
+        # Both by group: the specifications of imports under way, by their addresses since equal
+        # ones are two imports; and the names of modules that wait for the end of their group.
         self._under_way = defaultdict[str, set[int]](set)
         self._waiting = defaultdict[str, list[str]](list)
 
@@ -88,11 +89,12 @@ class Listener(Finder):
         return any(self._under_way.values())
 
     def _change_class(self, spec: Any) -> None:
+        # Python tells nobody of an import's begin and end; it notes both in the specification.
         if type(spec) is ModuleSpec:
             vars(spec)["_kcl_listener"] = self
             spec.__class__ = _Specification
 
-    def tell(self, spec: ModuleSpec, begins: bool) -> None:
+    def hear(self, spec: ModuleSpec, begins: bool) -> None:
         """Hear that the import of a module begins or ends."""
         group = self._group(spec.name)
         under_way = self._under_way[group]
@@ -104,7 +106,7 @@ class Listener(Finder):
         under_way.discard(id(spec))
         waiting, names = self._waiting[group], list[str]()
         waiting.append(spec.name)
-        # One by one: another thread may end an import of the group now, and takes the rest.
+        # One name at a time: another thread may end an import of the group now, and takes the rest.
         with suppress(IndexError):
             while not under_way:
                 names.append(waiting.pop(0))
@@ -113,10 +115,9 @@ class Listener(Finder):
 
 
 class _Specification(ModuleSpec):
-    """A specification in which Python notes that the import of its module begins, and that it ended."""
+    """A specification that tells its listener when the import of its module begins and ends."""
 
-    # Python sets this private attribute to True before it executes a module, and to False
-    # afterwards.
+    # Python sets this private attribute to True before it executes a module, then to False.
     @property
     def _initializing(self) -> bool:
         return bool(vars(self).get("_initializing"))
@@ -129,7 +130,7 @@ class _Specification(ModuleSpec):
             del vars(self)["_kcl_listener"]
             # From here on the specification is a plain one: a reload is not heard.
             self.__class__ = ModuleSpec  # type: ignore[assignment]
-        listener.tell(self, begins)
+        listener.hear(self, begins)
 
 
 class _Loader:

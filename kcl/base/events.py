@@ -1,9 +1,8 @@
-"""Every look-up leaves one Event: hooks see it, counters add it up, and this module collects the journal's share."""
+"""Every look-up leaves one Event: hooks see it, counters add it up, and a collection keeps it for the journal."""
 
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,10 +19,10 @@ class Event(NamedTuple):
 
     Made by the look-up; ends in hooks, counters and the journal.
 
-    `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
-    `bytes` is the size of the entry that was read or published, 0 if there is none. `saved` is by how many seconds
-    a hit was faster than what it spared, as the entry has recorded that; 0 if it was slower, and from the second time
-    on that this process asks for the entry: it would have made the code once.
+    `seconds` is the duration of a hit's look-up; for another outcome it includes the work that no entry spared. `bytes`
+    is the size of the entry that was read or published, 0 without one. `saved` is the work that a hit spared, as its
+    entry has recorded it, less `seconds`. It is 0 for a slower hit, and if this process asked for the entry before:
+    without a cache it would have made the code once.
 
     >>> seen = []
     >>> remove = kcl.add_hook(seen.append)
@@ -44,6 +43,28 @@ class Event(NamedTuple):
 
 # The kernel that hit an entry, and the names of its parameters: another program may have stored the entry.
 Consumer = tuple[str, tuple[str, ...]]
+# Of the hits of an entry: their number, the time of the last one, and the seconds that they took and saved.
+Use = tuple[int, float, float, float]
+Hook = Callable[[Event], object]
+
+# Counters of one kind are bounded; names beyond the bound are counted as the last one.
+MOST_NAMES = 10_000
+OTHERS = "(others)"
+_MOST_MISSES = 1024
+_MOST_REMARKS = 64
+# The most bytes that the texts of all misses of a process take.
+TEXTS = 1 << 20
+# By outcome: its column in the counters.
+_COLUMNS = {
+    "hit": "hits",
+    "miss": "misses",
+    "default": "defaults",
+    "bypass": "bypassed",
+    "error": "errors",
+}
+_EMPTY_ROW = {**dict.fromkeys(_COLUMNS.values(), 0), "seconds": 0.0, "saved": 0.0, "bytes": 0}
+# Outcomes with nothing to explain.
+_QUIET = ("hit", "default")
 
 
 class MissNote(NamedTuple):
@@ -62,100 +83,76 @@ class MissNote(NamedTuple):
     record: Mapping[str, Any] = {}
 
 
-class Collection(NamedTuple):
-    """The events of a process, collected for its end.
+class Collection:
+    """The events of a process since its last record in the journal.
 
-    `tallies` has the counters by layer and kernel. `uses` has for an entry, by its digest, the number of its hits, the
-    time of the last hit, and the seconds that the hits took and saved. `asked` has, by digest, the consumer of the
-    first hit.
+    `tallies` has the counters by layer and kernel. By the digest of an entry, `uses` has its hits, and `consumers` the
+    consumer of the first hit. `noted` are the look-ups to explain. `remarks` are the remarks on the run, in order.
     """
 
-    tallies: dict[tuple[str, str], dict[str, float]]
-    uses: dict[str, Use]
-    noted: tuple[MissNote, ...]
-    asked: dict[str, Consumer]
-
-
-Use = tuple[int, float, float, float]
-Hook = Callable[[Event], object]
-
-_PLACES = 10_000
-_REMARKS = 64
-# The most bytes that the texts of all misses of a process take.
-TEXTS = 1 << 20
-# Stands for the names beyond the bound.
-OTHERS = "(others)"
-_COLUMNS = {
-    "hit": "hits",
-    "miss": "misses",
-    "default": "defaults",
-    "bypass": "bypassed",
-    "error": "errors",
-}
-# Outcomes with nothing to explain.
-_QUIET = ("hit", "default")
-
-
-class EventLog:
-    """The hooks of a cache, its counters, and the notes for its journal."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.hooks: list[Hook] = []
-        self.counters: dict[str, dict[str, float]] = {}
-        self.tallies: dict[tuple[str, str], dict[str, float]] = {}
-        self.uses: dict[str, Use] = {}
-        self.asked: dict[str, Consumer] = {}
-        self.noted: deque[MissNote] = deque(maxlen=1024)
-        # The counters at the last reset.
-        self.before: dict[str, dict[str, float]] = {}
-        self.is_heard = False
-        # The digests of entries that count as saved, or were made.
-        self.spared: set[str] = set()
-        # The count of each question, with its place, that needed loopy.
-        self.made: dict[str, float] = {}
-        self.remarks: dict[str, None] = {}
-
-    def after_fork(self) -> None:
-        """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
-        self.lock = threading.RLock()
-        self.spared.clear()
-        self.forget()
-
-    def total(self) -> dict[str, dict[str, float]]:
-        """Return a copy of the counters; the caller holds the lock."""
-        counted = {layer: dict(self.counters.get(layer, _empty_row())) for layer in settings.LAYERS}
-        return {**counted, "made": dict(self.made)}
+    def __init__(
+        self,
+        tallies: Mapping[tuple[str, str], dict[str, float]] = {},
+        uses: Mapping[str, Use] = {},
+        consumers: Mapping[str, Consumer] = {},
+        noted: Iterable[MissNote] = (),
+        remarks: Mapping[str, None] = {},
+    ) -> None:
+        self.tallies = dict(tallies)
+        self.uses = dict(uses)
+        self.consumers = dict(consumers)
+        self.noted = deque(noted, _MOST_MISSES)
+        self.remarks = dict(remarks)
 
     def tally(self, event: Event) -> dict[str, float]:
-        """Return the counters of an event's layer and kernel; the caller holds the lock."""
+        """Return the counters of an event's layer and kernel."""
         place = (event.layer, event.kernel)
-        if place not in self.tallies and len(self.tallies) >= _PLACES:
+        if place not in self.tallies and len(self.tallies) >= MOST_NAMES:
             place = (event.layer, OTHERS)
-        return self.tallies.setdefault(place, _empty_row())
+        return self.tallies.setdefault(place, dict(_EMPTY_ROW))
 
-    def once(self, event: Event, digests: tuple[str, ...]) -> Event:
-        """Return an event that saved nothing if its entries were asked for before; the caller holds the lock."""
-        if not self.spared.isdisjoint(digests):
-            event = event._replace(saved=0.0)
-        elif len(self.spared) < _PLACES:
-            self.spared.update(digests)
-        return event
-
-    def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
+    def select_texts(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
         """Return the texts of a key that has none yet, if there is room for them."""
         noted_texts = [text for noted in self.noted for text in noted.texts.values()]
         has_room = sum(map(len, (*noted_texts, *texts.values()))) <= TEXTS
-        return (
-            {}
-            if not has_room or any(noted.texts and noted.key == key for noted in self.noted)
-            else texts
-        )
+        is_new = not any(noted.texts and noted.key == key for noted in self.noted)
+        return texts if has_room and is_new else {}
 
-    def forget(self) -> None:
-        """Begin a new collection; the caller holds the lock."""
-        self.tallies, self.uses, self.asked, self.remarks = {}, {}, {}, {}
-        self.noted.clear()
+
+class EventLog(process.LockedState):
+    """The hooks of a cache, its counters, and the collection for its journal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks: list[Hook] = []
+        self.counters: dict[str, dict[str, float]] = {}
+        self.collection = Collection()
+        # The counters at the last `stats(reset=True)`.
+        self.at_reset: dict[str, dict[str, float]] = {}
+        self.listens = False
+        # The digests of entries whose work counts as saved, or was done here.
+        self.credited: set[str] = set()
+        # By question and place in the program: how often it needed loopy.
+        self.questions: dict[str, float] = {}
+
+    def after_fork(self) -> None:
+        """Leave the collection to the parent; its counters go on."""
+        super().after_fork()
+        self.credited.clear()
+        self.collection = Collection()
+
+    def total(self) -> dict[str, dict[str, float]]:
+        """Return a copy of the counters; the caller holds the lock."""
+        counters = {layer: dict(self.counters.get(layer, _EMPTY_ROW)) for layer in settings.LAYERS}
+        return {**counters, "made": dict(self.questions)}
+
+    def credit_once(self, event: Event, digests: tuple[str, ...]) -> Event:
+        """Return the event, which saved nothing if its entries were asked for before; the caller holds the lock."""
+        if not self.credited.isdisjoint(digests):
+            event = event._replace(saved=0.0)
+        elif len(self.credited) < MOST_NAMES:
+            self.credited.update(digests)
+        return event
 
 
 _state = process.own(EventLog)
@@ -172,8 +169,8 @@ def logger() -> logging.Logger:
 def listen() -> None:
     """Have a report printed at exit if `KCL_REPORT` asks for one; other tools listen from the first event on."""
     state = _state()
-    if not state.is_heard:
-        state.is_heard = True
+    if not state.listens:
+        state.listens = True
         options = settings.read()
         if options.report or options.report_file:
             port("report").ending()
@@ -207,34 +204,36 @@ def emit(
     key: Any = None,
     entries: Iterable[str] = (),
     texts: Mapping[str, bytes] = {},
-    asking: Any = None,
+    lead: Any = None,
 ) -> Event:
     """Count `event`, show it to every hook and return it; an entry counts as saved once in a process.
 
     `key` is that of the look-up, `entries` are the digests of a hit. `texts` explain a miss that stores nothing (see
-    `MissNote`). They are collected once per key, while there is room. `asking` is the `Lead` of the look-up, for its
-    parameters.
+    `MissNote`). They are collected once per key, while there is room. `lead` is that of the look-up, for the parameters
+    of the recipe.
     """
     now, state = time.time(), _state()
-    parameters = None if event.outcome in _QUIET or asking is None else asking.texts()
+    parameters = None if event.outcome in _QUIET or lead is None else lead.texts()
     entries = tuple(entries)
     with state.lock:
-        event = state.once(event, entries or ((key.digest,) if key is not None else ()))
-        is_first = not state.tallies
-        for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
-            _count(row, event)
+        event = state.credit_once(event, entries or ((key.digest,) if key is not None else ()))
+        is_first = not state.collection.tallies
+        totals = state.counters.setdefault(event.layer, dict(_EMPTY_ROW))
+        for row in (totals, state.collection.tally(event)):
+            _add(row, event)
         for digest in entries:
-            # A signal handler may take the collection, and leaves new dictionaries here.
-            uses = state.uses
-            if digest in uses or len(uses) < _PLACES:
-                count, _last, seconds, saved = uses.get(digest, (0, 0.0, 0.0, 0.0))
-                if not count and asking is not None:
-                    state.asked[digest] = event.kernel, tuple(asking.parameters)
-                uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
+            # A signal handler may take the collection, and leaves a new one here.
+            collection = state.collection
+            if digest in collection.uses or len(collection.uses) < MOST_NAMES:
+                count, _last, seconds, saved = collection.uses.get(digest, (0, 0.0, 0.0, 0.0))
+                if not count and lead is not None:
+                    collection.consumers[digest] = event.kernel, tuple(lead.parameters)
+                use = (count + 1, now, seconds + event.seconds, saved + event.saved)
+                collection.uses[digest] = use
         if event.outcome not in _QUIET:
-            state.noted.append(
-                MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters)
-            )
+            collection = state.collection
+            texts = collection.select_texts(texts, key) if texts else texts
+            collection.noted.append(MissNote(now, event, key, texts, parameters))
     if is_first:
         try:
             port("report").keep_journal()
@@ -251,25 +250,25 @@ def emit(
     return event
 
 
-def made(question: str, place: str) -> None:
+def count_question(question: str, place: str) -> None:
     """Count a question at a place of the program that only loopy could answer."""
     name = f"{question} ({place})"
     state = _state()
     with state.lock:
-        if name in state.made or len(state.made) < _PLACES:
-            state.made[name] = state.made.get(name, 0) + 1
+        if name in state.questions or len(state.questions) < MOST_NAMES:
+            state.questions[name] = state.questions.get(name, 0) + 1
 
 
 def remark(words: str) -> None:
     """Keep what else there is to say of this run, for its record: each remark once, and a bounded number of them."""
-    kept = _state().remarks
-    if len(kept) < _REMARKS:
-        kept[words] = None
+    remarks = _state().collection.remarks
+    if len(remarks) < _MOST_REMARKS:
+        remarks[words] = None
 
 
 def remarks() -> list[str]:
     """Return the remarks of this run."""
-    return [*_state().remarks]
+    return [*_state().collection.remarks]
 
 
 def stats(reset: bool = False) -> dict[str, dict[str, float]]:
@@ -289,17 +288,17 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     state = _state()
     with state.lock:
         now = state.total()
-        pairs = [(name, row, state.before.get(name, {})) for name, row in now.items()]
-        rows = {
-            name: {key: row[key] - before.get(key, 0) for key in row} for name, row, before in pairs
-        }
+        rows = {}
+        for name, row in now.items():
+            before = state.at_reset.get(name, {})
+            rows[name] = {column: count - before.get(column, 0) for column, count in row.items()}
         rows["made"] = {question: count for question, count in rows["made"].items() if count}
         if reset:
-            state.before = now
+            state.at_reset = now
         return rows
 
 
-def asked() -> bool:
+def has_looked_up() -> bool:
     """Return True if this process had a look-up."""
     return bool(_state().counters)
 
@@ -315,41 +314,26 @@ def collected() -> Collection:
     """Return a copy of the collection so far."""
     state = _state()
     with state.lock:
-        return Collection(
-            dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked)
-        )
+        return Collection(**vars(state.collection))
 
 
 def forget() -> None:
     """Begin a new collection."""
     state = _state()
     with state.lock:
-        state.forget()
+        state.collection = Collection()
 
 
-def counted(events: Iterable[Event]) -> dict[str, dict[str, float]]:
+def count(events: Iterable[Event]) -> dict[str, dict[str, float]]:
     """Return the counters of some events by layer, with the columns of `stats`."""
-    rows = {layer: _empty_row() for layer in settings.LAYERS}
+    rows = {layer: dict(_EMPTY_ROW) for layer in settings.LAYERS}
     for event in events:
-        _count(rows[event.layer], event)
+        _add(rows[event.layer], event)
     return rows
 
 
-def _count(row: dict[str, float], event: Event) -> None:
+def _add(row: dict[str, float], event: Event) -> None:
     row[_COLUMNS[event.outcome]] += 1
     row["seconds"] += event.seconds
     row["saved"] += event.saved
     row["bytes"] += event.bytes
-
-
-def _empty_row() -> dict[str, float]:
-    return {
-        "hits": 0,
-        "misses": 0,
-        "defaults": 0,
-        "bypassed": 0,
-        "errors": 0,
-        "seconds": 0.0,
-        "saved": 0.0,
-        "bytes": 0,
-    }

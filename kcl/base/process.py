@@ -12,7 +12,7 @@ A module writes a class without parameters and gets a function that returns the 
 `own` is for state of the cache: layers, statistics, settings. `shared` is for state of the process itself: functions of
 other packages that kcl replaced, the locks around those, and facts about installed files. `reset` leaves it alone.
 
-A state may have these methods, all without parameters:
+A state may have these methods, all without parameters. The last three are called by the functions of their names:
 
     before_fork            a thread is about to fork; the states that were made last come first
     after_fork_in_parent   the fork is over, in the parent; the states come in the order in which they were made
@@ -88,9 +88,9 @@ def began() -> int:
             # from the last one. The start is the twentieth of them, in ticks since the system's
             # start.
             ticks = int(stream.read().rpartition(b")")[2].split()[19])
-        # Where the system lets this process wait between the two clocks, the difference is too small.
+        # The system may let this process wait between two readings: the difference is too small then.
         booted = max(
-            time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) for _time in range(5)
+            time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) for _reading in range(5)
         )
         return min(booted + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK"), STARTED)
     except (OSError, ValueError, IndexError, AttributeError):
@@ -143,17 +143,17 @@ def reset() -> None:
             _states.pop(kind, None)
 
 
-def changing() -> None:
+def before_change() -> None:
     """Tell the states to write their files at the current place of kcl's files."""
     _tell("before_change")
 
 
-def changed() -> None:
+def on_change() -> None:
     """Tell the states that the place of kcl's files changed."""
     _tell("on_change")
 
 
-def work_on() -> None:
+def in_worker() -> None:
     """Tell the states of a worker to write what they hold."""
     _tell("in_worker")
 

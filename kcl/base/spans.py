@@ -23,8 +23,7 @@ class Trace:
     def __init__(self) -> None:
         self.path = settings.read().trace
         self.spans: list[tuple[str, str, str, int, int, int]] = []
-        # Spans are measured by a clock of unknown origin; this is the origin, in the time of the
-        # day.
+        # Spans are measured by a clock of unknown origin: that origin, in the time of the day.
         self.began = time.time_ns() - time.perf_counter_ns()
 
     def at_exit(self) -> None:
@@ -35,7 +34,7 @@ _trace = process.own(Trace)
 
 
 @contextmanager
-def _kept(what: str, kernel: str, layer: str) -> Iterator[None]:
+def _keep(what: str, kernel: str, layer: str) -> Iterator[None]:
     """Keep a stretch of time in a thread; work that fails took its time, too."""
     begin = time.perf_counter_ns()
     try:
@@ -53,7 +52,7 @@ _NOTHING = nullcontext()
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
     """Return a context manager for a span: `what` names the work, for a kernel, in a layer. Thread-safe."""
-    return _kept(what, kernel, layer) if _trace().path else _NOTHING
+    return _keep(what, kernel, layer) if _trace().path else _NOTHING
 
 
 def write() -> None:

@@ -48,7 +48,7 @@ def load_artifacts(data: bytes | str | os.PathLike[str]) -> CacheInfo:
     >>> kcl.load_artifacts(b"no bundle").empty()
     True
     """
-    info = load(content(data) if isinstance(data, (str, os.PathLike)) else bytes(data))
+    info = load(read_file(data) if isinstance(data, (str, os.PathLike)) else bytes(data))
     if info.refused:
         words = f"{len(info.refused)} refused, first {': '.join(info.refused[0])}"
         _say("a bundle was not loaded whole", DamagedEntry(words), "save it or copy it again")
@@ -91,12 +91,12 @@ def artifacts(path: str | os.PathLike[str]) -> Iterator[CacheInfo]:
     # The block may change the working directory.
     file, info = os.path.abspath(path), CacheInfo()
     with _warn_on_fault(file), suppress(FileNotFoundError):
-        info = load_artifacts(content(file, trusted=True))
+        info = load_artifacts(read_file(file, trusted=True))
     try:
         yield info
     finally:
         with _warn_on_fault(file):
-            _extend(file)
+            _add_to(file)
 
 
 @contextmanager
@@ -122,12 +122,12 @@ def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") ->
     return info
 
 
-def _extend(file: str) -> None:
+def _add_to(file: str) -> None:
     """Add what this process used to a bundle, unless it holds that already."""
     before: contents.Contents = {}
     # A file that is missing or damaged is written anew.
     with suppress(FileNotFoundError, DamagedEntry):
-        before = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
+        before = dict(contents.unpack(read_file(file, trusted=True), CacheInfo()))
     if new := contents.improvements(before, contents.collect_used(CacheInfo())):
         write(file, before | new, CacheInfo())
 
@@ -142,7 +142,7 @@ def _pack(entries: contents.Contents, info: CacheInfo) -> bytes:
     return contents.pack(dict(sorted(entries.items())), info)
 
 
-def content(path: str | os.PathLike[str], trusted: bool = False) -> bytes:
+def read_file(path: str | os.PathLike[str], trusted: bool = False) -> bytes:
     """Read a file as far as it can be a bundle; raises OSError."""
     with open(path, "rb") as stream:
         # The opened file is asked, since another one may lie at the path by now.

@@ -12,16 +12,17 @@ from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, notes, places, run_memo
 from kcl.cache.entry import Entry, entry_at, signers
 from kcl.cache.layer import Layer
+from kcl.cache.run_memo import EntryPlace
 from kcl.cache.stores import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
-Place = tuple[str, str]  # the name of a layer, or the folder of a memo, and the address there
-Contents = dict[Place, Entry]
-_CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
+Contents = dict[EntryPlace, Entry]
+# What a row of tuning is about: see `kcl.choices.tuning.table.Row`.
+_CASE = ("sizes", "dtypes", "variant")
 # Memos travel beside the entries of layers.
-_MEMOS = (places.SHAPES,)
-_KINDS = (*settings.LAYERS, *_MEMOS)
+_MEMO = places.SHAPES
+_KINDS = (*settings.LAYERS, _MEMO)
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -40,11 +41,11 @@ def collect_used(info: CacheInfo) -> Contents:
     return collect(run_memo.places_used(), info)
 
 
-def collect(listed: Iterable[Place], info: CacheInfo) -> Contents:
+def collect(listed: Iterable[EntryPlace], info: CacheInfo) -> Contents:
     """Return the entries of the cache at these places, as far as they are there and may travel."""
     entries: Contents = {}
     for kind, address in listed:
-        entry = read_entry(_target(kind), address, info) if kind in _KINDS else None
+        entry = read_entry(_open_target(kind), address, info) if kind in _KINDS else None
         if entry is not None:
             add(entries, kind, address, entry, info)
         elif kind == settings.BINARY:
@@ -79,7 +80,7 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
     return data
 
 
-def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[Place, Entry]]:
+def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[EntryPlace, Entry]]:
     """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
         if kind not in _KINDS:
@@ -105,18 +106,18 @@ def store(
     They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
     """
     for (kind, address), entry in unpack(data, info):
-        is_memo = kind in _MEMOS
+        is_memo = kind == _MEMO
         if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
             continue
-        if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
+        if reason := "" if is_memo or into else _reason_to_skip(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = layers.site(kind, into) if into else _target(kind)
+        target = layers.site(kind, into) if into else _open_target(kind)
         before = read_entry(target, address)
         new = improve(before, entry)
         info._add(kind, entry)
         if signer:
-            new = _signed(before, new, signer)
+            new = _sign(before, new, signer)
         if new is None:
             continue
         if isinstance(target, Layer):
@@ -128,25 +129,25 @@ def store(
             notes.write(note, entry.key.digest)
 
 
-def _target(kind: str) -> Layer | Store:
-    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
+def _open_target(kind: str) -> Layer | Store:
+    return layers.layer(kind) if kind in settings.LAYERS else run_memo.store()
 
 
-def _signed(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
+def _sign(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
     """Return the entry to store with all keys under which it came; None if the earlier one stays.
 
     An earlier entry that was made here stays without a key.
     """
     ids = signers(before.metadata) if before else []
     changed = new or (before if ids and signer not in ids else None)
-    return changed and changed.described(signers=sorted({*ids, signer}))
+    return changed and changed.with_metadata(signers=sorted({*ids, signer}))
 
 
-def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
+def _reason_to_skip(kind: str, entry: Entry, usable: bool) -> str:
     """Return why an entry does not go into its layer here; empty if it does."""
     layer, owners = layers.layer(kind), layers.TABLE[kind].owners
     front_ends = owners.keys() & {str(entry.metadata.get("front_end"))}
-    if layer.is_off(frozenset(front_ends)):
+    if layer.is_off_for_all(frozenset(front_ends)):
         return f"the {kind} layer is off: {layer.off(frozenset(front_ends))}"
     return misfit(kind, entry.key) if usable else ""
 
@@ -171,7 +172,9 @@ def improve(before: Entry | None, entry: Entry) -> Entry | None:
         }
         if new:
             joined = there | new
-            return before.described(**{name: joined if name == "proven" else [*joined.values()]})
+            return before.with_metadata(
+                **{name: joined if name == "proven" else [*joined.values()]}
+            )
     return entry if _completeness(entry) > _completeness(before) else None
 
 
@@ -185,7 +188,7 @@ def _items(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def _rank(row: Any) -> tuple[str, ...]:
-    """Return what makes one of two rows for the same case the better one: an end, its level, then its day."""
+    """Return what makes one of two rows for the same case the better one: it is finished, its level, then its day."""
     if not isinstance(row, dict):
         return ()
     return str(not row.get("unfinished")), str(row.get("level", "")), str(row.get("day", ""))

@@ -52,7 +52,7 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
 
     Raises OSError, and CacheFault for a bundle that is damaged.
     """
-    data, info = bundle.content(file), CacheInfo()
+    data, info = bundle.read_file(file), CacheInfo()
     entries = dict(contents.unpack(data, info))
     if info.refused:
         raise DamagedEntry(f"{file}: {': '.join(info.refused[0])}")
@@ -92,10 +92,10 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
     with ProgressLine() as line, ThreadPoolExecutor(most) as pool:
         try:
             names = pool.submit(crew.devices).result()
-            works = [*product(chosen.values(), enumerate(names))]
-            for result in pool.map(crew.rebuilt, works):
+            tasks = [*product(chosen.values(), enumerate(names))]
+            for result in pool.map(crew.rebuild, tasks):
                 done.append(result)
-                line.say(f"{len(done)} of {len(works)} rebuilt")
+                line.say(f"{len(done)} of {len(tasks)} rebuilt")
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             crew.end()
@@ -125,19 +125,19 @@ class _Crew:
             raise CacheFault(f"no device of this machine {why}")
         return names
 
-    def rebuilt(self, work: tuple[Entry, tuple[int, str]]) -> Rebuilt:
+    def rebuild(self, task: tuple[Entry, tuple[int, str]]) -> Rebuilt:
         """Build a program for a device, and launch it; one that cannot be launched is completed as it is."""
-        entry, (number, name) = work
+        entry, (number, name) = task
         build = ("build", number, entry.key.digest, entry.pack())
         result = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
         try:
             verdict, address = self._ask(_BUILD_SECONDS, *build)
-            launch = self._launched(build) if verdict.outcome == builder.BUILT else ""
+            launch = self._launch(build) if verdict.outcome == builder.BUILT else ""
             return result._replace(verdict=verdict, address=address, launch=launch)
         except ChildFault as fault:
             return result._replace(verdict=Verdict(builder.FAILED, str(fault)))
 
-    def _launched(self, build: tuple[Any, ...]) -> str:
+    def _launch(self, build: tuple[Any, ...]) -> str:
         """Launch the program that was built last; return what was wrong."""
         try:
             return str(self._ask(_LAUNCH_SECONDS, "launch"))

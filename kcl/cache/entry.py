@@ -104,10 +104,10 @@ class Entry:
             raise DamagedEntry(
                 f"the entry is that of another key: {key.digest}, not {expected.digest}"
             )
-        return cls(key, metadata, _cut(blob, end, layout))
+        return cls(key, metadata, _cut_parts(blob, end, layout))
 
-    def described(self, **metadata: Any) -> Entry:
-        """Return the entry with other metadata of these names."""
+    def with_metadata(self, **metadata: Any) -> Entry:
+        """Return a copy with these metadata replaced."""
         return Entry(self.key, {**self.metadata, **metadata}, self.parts)
 
     def __eq__(self, other: object) -> bool:
@@ -141,20 +141,22 @@ def signers(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def origin(before: Entry | None) -> dict[str, list[str]]:
-    """Return the metadata that an entry hands on to one that is made of it: none if it was made here."""
+    """Return the signers of an earlier entry, as metadata for one that is made of it; none if it was made here."""
     return {"signers": ids} if before and (ids := signers(before.metadata)) else {}
 
 
 def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str, Any]] | None:
     """Return key and metadata of an entry of `size` bytes, by its start: the verified header.
 
-    The key is still JSON (see `key_from`), since parsing keys costs the most. A header without `marker` is not parsed,
-    and None is returned. Raises `DamagedEntry`. The parts are neither read nor verified: this is for listings, never
-    for a hit.
+    The key is still JSON (see `key_from`), since parsing keys costs the most. A header that lacks the bytes of `marker`
+    is not parsed, and None is returned. Raises `DamagedEntry`. The parts are neither read nor verified: this is for
+    listings, never for a hit.
     """
     end = header_end(start, size)
     header = start[FIXED_SIZE:end]
-    _check_header_digest(start, header)
+    digest = hashlib.sha256(start[: _LENGTHS.size] + header).digest()
+    if digest != start[_LENGTHS.size : _HEADER_DIGEST_END]:
+        raise DamagedEntry("the digest over the entry's header does not fit its bytes")
     return _read_header(header, size - end)[:2] if marker in header else None
 
 
@@ -197,12 +199,6 @@ def header_end(start: bytes, size: int | None = None) -> int:
     if size is not None and size != expected:
         raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
     return end
-
-
-def _check_header_digest(start: bytes, header: bytes) -> None:
-    digest = hashlib.sha256(start[: _LENGTHS.size] + header).digest()
-    if digest != start[_LENGTHS.size : _HEADER_DIGEST_END]:
-        raise DamagedEntry("the digest over the entry's header does not fit its bytes")
 
 
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
@@ -276,20 +272,20 @@ def _read_parts(described: Any) -> Layout:
     return layout
 
 
-def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
+def _cut_parts(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
     """Return the parts of the body that begins at `start`; raises DamagedEntry for a piece that does not unpack."""
     parts = {}
     for name, pieces in layout.items():
         plain = []
         for stored, whole in pieces:
             piece = blob[start : start + stored]
-            plain.append(piece if stored == whole else _unpacked(piece, whole))
+            plain.append(piece if stored == whole else _decompress(piece, whole))
             start += stored
         parts[name] = b"".join(plain)
     return parts
 
 
-def _unpacked(piece: bytes, whole: int) -> bytes:
+def _decompress(piece: bytes, whole: int) -> bytes:
     """Decompress a piece, up to its full length."""
     reader = zlib.decompressobj()
     try:

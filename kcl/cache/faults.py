@@ -97,7 +97,7 @@ def _frame_of_the_program() -> Any:
     return frame
 
 
-def say(layer: str, place: str, action: str, error: Exception) -> None:
+def report(layer: str, place: str, action: str, error: Exception) -> None:
     """Say once what a layer with files at a place could not do, and that kcl goes on."""
     cause = _cause(error)
     words = f"kcl goes on without its {layer} cache here: could not {action}: {error}"
@@ -123,7 +123,7 @@ def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
             os.unlink(os.path.join(folder, name))
 
 
-def unstored(errors: list[Exception]) -> str:
+def explain_unstored(errors: list[Exception]) -> str:
     """Return why later runs miss again: no space, or no usable directory; empty for other errors of stores."""
     if _FULL in map(_cause, errors):
         return "there was no space to store it"
@@ -150,7 +150,7 @@ def site_words(refused: str) -> str:
     return refused.replace(trust.ELSEWHERE, cure)
 
 
-def forbidden(event: Event, key: Key | None) -> CacheMiss:
+def miss_error(event: Event, key: Key | None) -> CacheMiss:
     """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
     import shlex
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from kcl.cache.phrases import Difference
 
-_WORD = 4
+_WORD = 4  # bytes of a count or a length
 # Begins the name of a part that only says where the thing behind it comes from.
 PLACE = "place of "
 

@@ -61,9 +61,7 @@ class Layer:
 
     An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
     store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
-    `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process asked for and
-    published, for a bundle: a helper may make the entry later, or never. True marks those that were published. `chosen`
-    are the settings as of the opening.
+    `keeps_read` it keeps the entries read from a store too. `owners` has, by front end, the cache whose switches apply.
     """
 
     def __init__(
@@ -71,19 +69,24 @@ class Layer:
         name: str,
         owners: dict[str, str],
         stores: list[Store],
-        chosen: settings.Settings,
+        options: settings.Settings,
         keeps_read: bool = True,
         place: str = "",
     ) -> None:
         self.name = name
         self.stores = stores
         self.place = place or stores[0].location
+        # The settings as of the opening.
+        self.options = options
+        # What the report says of the layer.
         self.notes: list[str] = []
         self.memory = Memory()
+        # The addresses that this process asked for, for a bundle: a helper may make the entry later. True marks those
+        # that it published.
         self.used: dict[str, bool] = {}
         self._keeps_read = keeps_read
-        self.chosen = chosen
-        self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
+        is_named = name in options.no_cache
+        self._by_name = f"KCL_NO_CACHE={options.no_cache_value}" if is_named else ""
         self._owners = owners
         self._by_owner = {kind: foreign.off_by_variable(owner) for kind, owner in owners.items()}
 
@@ -97,21 +100,19 @@ class Layer:
         here = "kcl.disabled()" if self.name in _disabled.get() else ""
         return next(filter(None, [self._by_name, here, *owners]), "")
 
-    def is_off(self, front_ends: frozenset[str]) -> bool:
-        """Return True if the layer is off for each of some front ends, for all front ends where none is given."""
+    def is_off_for_all(self, front_ends: frozenset[str]) -> bool:
+        """Return True if the layer is off for each of these front ends, or of all if none is given."""
         return all(self.off(frozenset({kind})) for kind in front_ends or self._owners)
 
     @property
     def state(self) -> str:
         """The place of the layer's files, or the reason why the layer is off, for all kernels or for some."""
-        kinds = sorted(self._owners)
-        off = {kind: reason for kind in kinds if (reason := self.off(frozenset({kind})))}
-        if off.keys() == self._owners.keys():
+        reasons = {kind: self.off(frozenset({kind})) for kind in sorted(self._owners)}
+        if all(reasons.values()):
             return f"off: {self.off()}"
         place = self.place if self.stores else "memory only"
-        return next(
-            (f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place
-        )
+        off = [f" (off for {kind} recipes: {reason})" for kind, reason in reasons.items() if reason]
+        return "".join([place, *off[:1]])
 
     def note(self, note: str) -> None:
         """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
@@ -121,18 +122,18 @@ class Layer:
     def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used.setdefault(address, False)
-        if self.chosen.remote:
-            from kcl.cache import remote_use
-
-            remote_use.begin()
+        if self.options.remote:
+            port("remote ending").begin()
         remembered = self.memory.get(address)
         if remembered is not None and remembered.entry is not None and remembered.entry.key == key:
             return remembered
         faults: list[Exception] = []
-        reads = self._each(
-            "read", self.stores, lambda store: self._verified(store, address, key, faults), faults
+        answer = self._use(
+            "read",
+            self.stores,
+            lambda store: self._read_verified(store, address, key, faults),
+            faults,
         )
-        answer = next(reads, None)
         if answer is not None:
             if self._keeps_read:
                 self.memory.put(address, answer)
@@ -140,11 +141,10 @@ class Layer:
         if faults:
             return Answer(None, "error", str(faults[0]), 0)
         has_site = any(not store.writable for store in self.stores)
-        return Answer(
-            None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0
-        )
+        nor = ", nor in a site directory" if has_site else ""
+        return Answer(None, "miss", f"not in the cache{nor}", 0)
 
-    def _verified(
+    def _read_verified(
         self, store: Store, address: str, key: Key, faults: list[Exception]
     ) -> Answer | None:
         """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
@@ -186,17 +186,17 @@ class Layer:
         return None if blob is None else entry_at(address, blob)
 
     def moment(self) -> tuple[int, ...]:
-        """Return what changes with the database of the first store: rows of other processes came, if it did."""
+        """Return what changes whenever a process, this one or another, changes the database of the first store."""
         with suppress(OSError, IndexError):
             status = os.stat(self.stores[0].location)
             return status.st_ino, status.st_mtime_ns
         return ()
 
-    def came(self) -> bool:
-        """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
-        if not self.chosen.remote or self.off():
+    def pull_before_miss(self) -> bool:
+        """Pull from the remote, if one is set. Return True if the look-up should be repeated."""
+        if not self.options.remote or self.off():
             return False
-        return bool(port("remote").before_a_miss("hit" in self.chosen.strict))
+        return bool(port("remote").before_a_miss("hit" in self.options.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -212,18 +212,13 @@ class Layer:
             return 0
         self.used[address] = True
         self.memory.put(address, answer)
-        # `_each` yields its results: only the list makes it work.
-        list(
-            self._each(
-                "write", self._writable()[:1], lambda store: store.put(address, blob), faults
-            )
-        )
+        self._use("write", self._writable()[:1], lambda store: store.put(address, blob), faults)
         return len(blob)
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
         self.memory.pop(address, None)
-        list(self._each("delete", self._writable(), lambda store: store.delete(address)))
+        self._use("delete", self._writable(), lambda store: store.delete(address))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""
@@ -236,13 +231,13 @@ class Layer:
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
-        if "fault" in self.chosen.strict:
+        if "fault" in self.options.strict:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
         from kcl.cache import faults
 
-        faults.say(self.name, self.place, action, error)
+        faults.report(self.name, self.place, action, error)
 
     @contextmanager
     def reporting(self, action: str) -> Iterator[None]:
@@ -255,14 +250,17 @@ class Layer:
     def _writable(self) -> list[Store]:
         return [store for store in self.stores if store.writable]
 
-    def _each(
+    def _use(
         self,
         action: str,
         stores: list[Store],
-        use: Callable[[Store], T],
+        use: Callable[[Store], T | None],
         faults: list[Exception] | None = None,
-    ) -> Iterator[T]:
-        """Use stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
+    ) -> T | None:
+        """Use stores in their order, up to the first result that is not None; return that.
+
+        A fault is reported, and added to `faults`.
+        """
         # A copy: a store that cannot be used leaves the list of the layer.
         for store in list(stores):
             try:
@@ -277,7 +275,8 @@ class Layer:
                 self.fault(action, error)
             else:
                 if result is not None:
-                    yield result
+                    return result
+        return None
 
 
 @contextmanager

@@ -65,12 +65,12 @@ def layer(name: str) -> Layer:
 
 def generator() -> Layer:
     """Return the generator layer."""
-    return _state().layers.get(settings.GENERATOR) or _open(settings.GENERATOR)
+    return layer(settings.GENERATOR)
 
 
 def binary() -> Layer:
     """Return the binary layer."""
-    return _state().layers.get(settings.BINARY) or _open(settings.BINARY)
+    return layer(settings.BINARY)
 
 
 def unopened(name: str) -> Layer:
@@ -91,17 +91,19 @@ def at(name: str, folder: str) -> Layer:
 
 def sites(name: str) -> list[Directory]:
     """Return the stores of the site directories, which are read only."""
-    chosen, row = settings.read(), TABLE[name]
-    others = chosen.site_owners | {0}
-    return [
-        Directory(os.path.join(root, row.own[0], row.files), others=others) for root in chosen.site
-    ]
+    options = settings.read()
+    others = options.site_owners | {0}
+    return [Directory(_folder_in(root, name), others=others) for root in options.site]
 
 
 def site(name: str, root: str) -> Directory:
     """Return the store that fills a site directory, with files that everyone may read."""
+    return Directory(_folder_in(root, name), everyone=True)
+
+
+def _folder_in(root: str, name: str) -> str:
     row = TABLE[name]
-    return Directory(os.path.join(root, row.own[0], row.files), everyone=True)
+    return os.path.join(root, row.own[0], row.files)
 
 
 def opened() -> dict[str, Layer]:
@@ -111,21 +113,21 @@ def opened() -> dict[str, Layer]:
 
 def reset() -> None:
     """Forget every layer, so that the next look-up reads switches and places again, and warns again."""
-    process.changed()
+    process.on_change()
 
 
 def _open(name: str) -> Layer:
     state = _state()
     with state.lock:
         if name not in state.layers:
-            chosen, row = settings.read(), TABLE[name]
+            options, row = settings.read(), TABLE[name]
             # Each look-up raises that one.
-            for text in [text for text in chosen.rejected if text != chosen.strict_fault]:
+            for text in [text for text in options.rejected if text != options.strict_fault]:
                 from kcl.cache.faults import warn_once
 
                 warn_once(text, text)
-            stores = [*row.stores(), *(sites(name) if chosen.site else ())]
-            state.layers[name] = Layer(name, row.owners, stores, chosen, row.keeps_read)
+            stores = [*row.stores(), *(sites(name) if options.site else ())]
+            state.layers[name] = Layer(name, row.owners, stores, options, row.keeps_read)
         return state.layers[name]
 
 

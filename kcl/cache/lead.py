@@ -72,7 +72,7 @@ class Lead:
         """Return the parameters in readable form."""
         return {name: self._shown(value) for name, value in self.parameters.items()}
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Return the kernel with its parameters, for display."""
         listed = ", ".join(f"{name}={text}" for name, text in self.texts().items())
         return f"{self._kernel}({listed})" if listed else self._kernel
@@ -87,7 +87,7 @@ class Lead:
             self.release()
             return
         path = os.path.join(places.own(places.FLIGHT), digest)
-        mine = _first(path)
+        mine = _claim(path)
         if mine is None:
             self._wait(path)
             return
@@ -107,9 +107,9 @@ class Lead:
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
         """Let one thread of this process at a time into the block of a key; after a wait in vain enter beside it."""
-        mine = _first(key)
+        mine = _claim(key)
         while mine is None and self._wait(key):
-            mine = _first(key)
+            mine = _claim(key)
         try:
             yield
         finally:
@@ -191,7 +191,7 @@ class KeyLead:
             leads.pop(self._key, None)
 
 
-def _first(key: str) -> KeyLead | None:
+def _claim(key: str) -> KeyLead | None:
     """Take the lead for all threads of this process, in one step of the interpreter; None if another thread has it."""
     mine = KeyLead(key)
     return mine if _state().leads.setdefault(key, mine) is mine else None

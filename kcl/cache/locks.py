@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
 from kcl.base import process
@@ -36,18 +36,18 @@ class OpenLocks:
 _state = process.own(OpenLocks)
 
 
-def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
-    """Wait until the holder has gone; return False if it is not `worth` waiting longer, in seconds from the begin."""
+def wait(has_gone: Callable[[], bool], longest: Callable[[], float]) -> bool:
+    """Wait until the holder has gone; return False after the `longest` seconds, which are asked for again and again."""
     began, pause = time.monotonic(), _FIRST_PAUSE
     while not has_gone():
-        if time.monotonic() - began > worth():
+        if time.monotonic() - began > longest():
             return False
         time.sleep(pause)
         pause = min(pause * 1.3, _LONGEST_PAUSE)
     return True
 
 
-def _worth(descriptor: int) -> float:
+def _longest_wait(descriptor: int) -> float:
     """Return the seconds that it is worth waiting for the process that holds a lock file."""
     number, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
     state = state_of(number) if host == os.uname().nodename else ""
@@ -82,11 +82,11 @@ def hold(path: str, at_once: bool, before_waiting: Callable[[], object]) -> int:
         with ExitStack() as opened:
             descriptor = open_lock(path)
             opened.callback(close_lock, descriptor)
-            is_mine = is_locked(descriptor)
+            is_mine = try_lock(descriptor)
             is_contended = not is_mine
             if is_contended and not at_once:
                 before_waiting()
-                is_mine = wait(partial(is_locked, descriptor), partial(_worth, descriptor))
+                is_mine = wait(partial(try_lock, descriptor), partial(_longest_wait, descriptor))
             # A lock on a file that its last holder has removed leads to nothing: others lock a new file.
             if is_mine and is_at(path, descriptor):
                 sign(descriptor)
@@ -107,13 +107,27 @@ def remove(path: str, descriptor: int) -> None:
         close_lock(descriptor)
 
 
-def is_locked(descriptor: int, shared: bool = False) -> bool:
-    """Try to lock a file; return True if this process has the lock."""
+def try_lock(descriptor: int, shared: bool = False) -> bool:
+    """Lock a file, unless another process has; return True if this process has the lock now."""
     try:
         process.lock(descriptor, shared)
     except BlockingIOError:
         return False
     return True
+
+
+@contextmanager
+def hold_alone(descriptor: int) -> Iterator[None]:
+    """Wait until this process alone has locked an open file, and close it in the end.
+
+    A file system without locks lets everybody in.
+    """
+    try:
+        with suppress(OSError):
+            process.lock(descriptor, waits=True)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_at(path: str, descriptor: int) -> bool:
@@ -132,7 +146,7 @@ def sign(descriptor: int) -> None:
 
 def open_lock(path: str) -> int:
     """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
-    descriptor = trust.opened(path, trust.LOCK)
+    descriptor = trust.open_file(path, trust.LOCK)
     _state().descriptors.add(descriptor)
     return descriptor
 

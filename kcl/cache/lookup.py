@@ -3,7 +3,7 @@
     obtain(stage, job, lead)        one look-up of one job in the layer of its stage
       stage.search(job)             the slots to look at: yields address and key of each, is sent its entry, returns a Look
       stage.load(job, look)         entries -> value; after any error the entries are set aside, and the value is made
-      stage.make(job, look)         the value of a miss, with the entries to publish
+      stage.make(job, look)         the look with the value of a miss, and with the entries to publish
 
 A stage is a class below `Stage`. Its other methods suit a plain stage. So a new stage needs its layer, a name to show,
 three verbs, and a row in the table of layers.
@@ -12,7 +12,7 @@ three verbs, and a row in the table of layers.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -33,11 +33,14 @@ Job = TypeVar("Job")
 class Look(NamedTuple):
     """The state of a look-up: the outcome, its reason, the entries found, and the value that was loaded or made.
 
-    Made by the search of a stage; ends with the look-up, as its event.
+    Made by the search of a stage, and replaced by its `load` and `make`; ends with the look-up, as its event.
 
     `slots` are the addresses that count, each with its key; `entries` are those that exist there. `key` is the key that
     was found, missed or made, None without a key. `digest` names the look-up in its event. `spared` is the time in
     seconds that the entries of a hit took to make. `beside` belongs to the stage.
+
+    `publish` are the entries that making brought, each with its address. With `promised` the waiting threads and
+    processes wait on, for the next stage. If nothing may be stored, the outcome after making is a bypass.
     """
 
     outcome: str
@@ -50,26 +53,13 @@ class Look(NamedTuple):
     spared: float = 0.0
     value: Any = None
     beside: Any = None
+    publish: Sequence[tuple[str, Entry]] = ()
+    promised: bool = False
 
     @property
-    def there(self) -> frozenset[str]:
+    def digests(self) -> frozenset[str]:
         """The digests of the entries that exist."""
         return frozenset([entry.key.digest for entry in self.entries])
-
-
-class Product(NamedTuple):
-    """The product of a stage: the value, and the entries to publish, by address.
-
-    Made by the stage on a miss; ends in the look-up, which publishes it.
-
-    With `promised` the waiting threads and processes wait on, for the next stage. `look` replaces the look of the
-    search: its outcome is a bypass where nothing may be stored, and its reason says why.
-    """
-
-    value: Any
-    entries: list[tuple[str, Entry]]
-    promised: bool = False
-    look: Look | None = None
 
 
 Searching = Generator[tuple[str, "Key"], "Answer", Look]
@@ -85,7 +75,7 @@ class Stage(Generic[Job]):
     __slots__ = ()
     required = True  # KCL_STRICT=hit allows hits only
     verb = "made"  # the work of another process on the value, in the past tense
-    refused = "the stored entry could not be used"  # words before the error of a load
+    unusable = "the stored entry could not be used"  # words before the error of a load
 
     @property
     def layer(self) -> Layer:
@@ -107,8 +97,8 @@ class Stage(Generic[Job]):
         """Return the look with the value of its entries."""
         raise NotImplementedError
 
-    def make(self, job: Job, look: Look) -> Product:
-        """Make the value of a miss."""
+    def make(self, job: Job, look: Look) -> Look:
+        """Return the look with the value of a miss, made now, and with the entries to publish."""
         raise NotImplementedError
 
     def attempt(self, _job: Job) -> str:
@@ -118,7 +108,7 @@ class Stage(Generic[Job]):
         """
         return ""
 
-    def refusal(self, _error: BaseException) -> str:
+    def explain_error(self, _error: BaseException) -> str:
         """Return why a value cannot be made, where that explains a miss better than its key; else an empty text."""
         return ""
 
@@ -130,12 +120,12 @@ class Stage(Generic[Job]):
         """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits."""
         return nullcontext()
 
-    def together(self, _job: Job, look: Look) -> str:
+    def lead_digest(self, _job: Job, look: Look) -> str:
         """Return the digest under which processes and threads wait for the maker of the value."""
         return look.key.digest if look.key is not None else look.digest
 
-    def counted(self, _job: Job, look: Look) -> Look:
-        """Return the look of a hit that is counted, with what its event says; `find` counts none."""
+    def on_hit(self, _job: Job, look: Look) -> Look:
+        """Return the look of a hit as its event is to have it. `find` has no event, and does not call this."""
         return look
 
     def texts(self, _look: Look) -> Mapping[str, bytes]:
@@ -149,23 +139,22 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     Raises CacheMiss where `KCL_STRICT=hit` forbids making the value, SettingError where the value of that variable is
     unknown, and the errors of making the value.
     """
-    if stage.layer.chosen.strict_fault:
-        raise SettingError(stage.layer.chosen.strict_fault)
+    if stage.layer.options.strict_fault:
+        raise SettingError(stage.layer.options.strict_fault)
     started = time.perf_counter()
     with stage.guard(job):
-        look = _first(stage, job, lead, started)
+        look = _find_allowed(stage, job, lead, started)
         if look.outcome != "miss":
-            return _settled(stage, job, look, lead, started)
+            return _settle(stage, job, look, lead, started)
     # The thread holds nothing here that another one may want.
-    lead.take(stage.layer, stage.together(job, look))
+    lead.take(stage.layer, stage.lead_digest(job, look))
     # The former holder of the lead may have published the entry.
     with stage.guard(job):
-        look = _first(stage, job, lead, started)
+        look = _find_allowed(stage, job, lead, started)
         if look.outcome == "hit":
-            look = look._replace(
-                reason=look.reason or f"another thread or process {stage.verb} it meanwhile"
-            )
-        return _settled(stage, job, look, lead, started)
+            meanwhile = f"another thread or process {stage.verb} it meanwhile"
+            look = look._replace(reason=look.reason or meanwhile)
+        return _settle(stage, job, look, lead, started)
 
 
 def find(stage: Stage[Job], job: Job) -> Look:
@@ -200,79 +189,73 @@ def find(stage: Stage[Job], job: Job) -> Look:
         return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
 
 
-def report(layer: Layer, kernel: str, key: Key, reason: str) -> None:
+def report_error(layer: Layer, kernel: str, key: Key, reason: str) -> None:
     """Emit an error that no look-up has: stored facts that hold no longer."""
     events.emit(Event(layer.name, kernel, key.digest, "error", reason, 0.0, 0))
 
 
-def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
-    """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
+def _find_allowed(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
+    """Find the value. Emit the event of a look-up that ends here: the user's code or `KCL_STRICT=hit` raises."""
     try:
         look = find(stage, job)
-        if look.outcome == "miss" and stage.layer.came():
+        if look.outcome == "miss" and stage.layer.pull_before_miss():
             look = find(stage, job)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:
         failed = Look("miss", "the recipe raised an error")
-        events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
+        events.emit(_event(stage, job, failed, time.perf_counter() - started), lead=lead)
         raise
-    if (
-        look.outcome != "hit"
-        and stage.required
-        and "hit" in stage.layer.chosen.strict
-        and not look.reason.startswith("off: ")
-    ):
-        try:
-            if refused := stage.attempt(job):
-                look = look._replace(outcome="bypass", reason=refused)
-        except BaseException as error:
-            look = _refused(stage, look, error)
-            raise
-        finally:
-            # The event tells the outcome, whether the attempt fails or not.
-            event = _event(stage, job, look)
-            events.emit(event, look.key, texts=stage.texts(look), asking=lead)
-        from kcl.cache import faults
+    is_allowed = look.outcome == "hit" or not stage.required or look.reason.startswith("off: ")
+    if is_allowed or "hit" not in stage.layer.options.strict:
+        return look
+    try:
+        if reason := stage.attempt(job):
+            look = look._replace(outcome="bypass", reason=reason)
+    except BaseException as error:
+        look = _explain_error(stage, look, error)
+        raise
+    finally:
+        # The event tells the outcome, whether the attempt fails or not.
+        event = _event(stage, job, look)
+        events.emit(event, look.key, texts=stage.texts(look), lead=lead)
+    from kcl.cache import faults
 
-        raise faults.forbidden(event, look.key)
-    return look
+    raise faults.miss_error(event, look.key)
 
 
-def _refused(stage: Stage[Job], look: Look, error: BaseException) -> Look:
+def _explain_error(stage: Stage[Job], look: Look, error: BaseException) -> Look:
     """Return the look of a value that cannot be made. Without a key its reason is told, not what changed."""
-    refused = stage.refusal(error)
-    return look._replace(reason=refused, key=None) if refused else look
+    reason = stage.explain_error(error)
+    return look._replace(reason=reason, key=None) if reason else look
 
 
-def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
+def _settle(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
     """Make what is no hit, publish it, and emit the event."""
-    promised = False
     try:
         if look.outcome == "hit":
-            look = stage.counted(job, look)
+            look = stage.on_hit(job, look)
         elif look.outcome != "default":
             # A warm start does without these modules.
             from kcl.cache import faults, progress
 
             with progress.making():
-                made = stage.make(job, look)
-            look, promised = made.look or look, made.promised
+                look = stage.make(job, look)
             errors: list[Exception] = []
             size = sum(
-                stage.layer.publish(address, entry, errors) for address, entry in made.entries
+                stage.layer.publish(address, entry, errors) for address, entry in look.publish
             )
-            look = look._replace(value=made.value, size=size)
-            unstored = faults.unstored(errors)
+            look = look._replace(size=size)
+            unstored = faults.explain_unstored(errors)
             if look.outcome == "miss" and unstored:
                 look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")
     except MissingArguments:
         raise
     except BaseException as error:
-        look = _refused(stage, look, error)
+        look = _explain_error(stage, look, error)
         _emit(stage, job, look, lead, time.perf_counter() - started, stage.texts(look))
         raise
-    if not promised:
+    if not look.promised:
         lead.release()
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
@@ -288,7 +271,7 @@ def _set_aside(
     for (address, key), entry in bad:
         stage.layer.set_aside(address, entry.pack(), error)
         look = look._replace(key=look.key or key)
-    reason = f"{stage.refused}: {error}"
+    reason = f"{stage.unusable}: {error}"
     return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None)
 
 
@@ -320,4 +303,4 @@ def _emit(
     # A layer that is off says so where the report has the place of its files.
     if look.outcome == "bypass" and not look.reason.startswith("off: "):
         stage.layer.note(f"bypassed: {look.reason}")
-    return events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)
+    return events.emit(event, look.key, look.digests if look.outcome == "hit" else (), texts, lead)

@@ -27,8 +27,10 @@ _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, RecursionEr
 def read(name: str) -> Any:
     """Return the value of a note; None if there is no readable one."""
     with suppress(*_FAULTS):
-        stored_name, value = json.loads(_store().get(_place(name)) or b"[0, 0]")
+        blob = _store().get(_place(name))
+        stored_name, value = json.loads(blob) if blob is not None else (None, None)
         return value if stored_name == name else None
+    return None
 
 
 def age(name: str) -> float | None:
@@ -44,13 +46,9 @@ def write(name: str, value: Any) -> None:
     """Replace a note by a value of JSON; nothing is written if that is larger than `LARGEST`."""
     with suppress(*_FAULTS):
         blob, notes = json.dumps([name, value]).encode(), _store()
-        if len(blob) > LARGEST:
-            return
-        notes.put(_place(name), blob)
-        items = notes.items()
-        moments = [(item.stat(follow_symlinks=False).st_mtime_ns, place) for place, item in items]
-        for _moment, place in sorted(moments, reverse=True)[KEPT:]:
-            notes.delete(place)
+        if len(blob) <= LARGEST:
+            notes.put(_place(name), blob)
+            notes.keep_newest(KEPT)
 
 
 def remove(name: str) -> None:

@@ -1,12 +1,14 @@
 """Memos: a run leaves a memo for the next run like it, an entry under a key that is equal for runs that are alike.
 
-The memos of one sort lie in a folder below kcl's own. The few that were used last are kept. No memo is needed for a
-right answer, so no fault passes this module.
+    shapes/<address>        the sizes that a recipe has seen: the one sort of memos
+
+A memo is an entry, so that it travels in bundles beside the entries of layers. The few that were used last are kept. No
+memo is needed for a right answer, so no fault passes this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,57 +20,56 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 
+# The place of an entry: the name of its layer, or the folder of a memo, and the address there.
+EntryPlace = tuple[str, str]
 KEPT = 64
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, ImportError)
 
 
 class UsedMemos:
-    """The places of the memos that this process used, by their folder."""
+    """The addresses of the memos that this process used."""
 
     def __init__(self) -> None:
-        self.used: dict[str, dict[str, bool]] = {}
+        self.addresses: dict[str, None] = {}
 
 
 _state = process.own(UsedMemos)
 
 
-def places_used() -> list[tuple[str, str]]:
-    """Return the places that this process used, each with its layer, or with the folder of a memo."""
-    used = {name: layer.used for name, layer in layers.opened().items()} | _state().used
+def places_used() -> list[EntryPlace]:
+    """Return the places of the entries and memos that this process used."""
+    used: dict[str, Iterable[str]] = {name: layer.used for name, layer in layers.opened().items()}
+    used[places.SHAPES] = _state().addresses
     # Copies, since another thread may use an entry.
-    return [(name, place) for name, places in used.items() for place in list(places)]
+    return [(name, address) for name, addresses in used.items() for address in list(addresses)]
 
 
-def store(folder: str) -> Directory:
-    """Return the store of the memos in a folder."""
-    return Directory(places.own(folder))
+def store(notes_use: bool = False) -> Directory:
+    """Return the store of the memos."""
+    return Directory(places.own(places.SHAPES), notes_use)
 
 
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
-    def __init__(self, folder: str, key: Key) -> None:
-        self._store = Directory(places.own(folder), notes_use=True)
+    def __init__(self, key: Key) -> None:
+        self._store = store(notes_use=True)
         self._key = key
-        self._place = address(key.digest, label=folder)
-        _state().used.setdefault(folder, {})[self._place] = True
+        self._address = address(key.digest, label=places.SHAPES)
+        _state().addresses[self._address] = None
 
     def read(self) -> dict[str, Any]:
         """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""
         with suppress(*_FAULTS):
-            blob = self._store.get(self._place)
+            blob = self._store.get(self._address)
             if blob is not None:
-                return entry_at(self._place, blob, self._key).metadata
+                return entry_at(self._address, blob, self._key).metadata
         return {}
 
-    def write(self, left: Mapping[str, Any]) -> None:
+    def write(self, memo: Mapping[str, Any]) -> None:
         """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
-        came = origin(Entry(self._key, self.read(), {}))
+        # A memo that came from a remote stays one of its signers.
+        signers = origin(Entry(self._key, self.read(), {}))
         with suppress(*_FAULTS):
-            self._store.put(self._place, Entry(self._key, {**left, **came}, {}).pack())
-            moments = [
-                (item.stat(follow_symlinks=False).st_mtime, place)
-                for place, item in self._store.items()
-            ]
-            for _moment, place in sorted(moments, reverse=True)[KEPT:]:
-                self._store.delete(place)
+            self._store.put(self._address, Entry(self._key, {**memo, **signers}, {}).pack())
+            self._store.keep_newest(KEPT)

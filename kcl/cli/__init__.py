@@ -90,7 +90,7 @@ class Lazy(click.Group):
             if getattr(error, "errno", None) == errno.EPIPE:
                 # click ends quietly.
                 raise
-            _let_go()
+            _discard_output()
             raise click.ClickException(str(error)) from None
 
 
@@ -99,11 +99,11 @@ def _complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # n
     from kcl.inspect.catalogue import Catalogue
 
     return [
-        CompletionItem(name) for name in Catalogue([]).list_kernels() if name.startswith(incomplete)
+        CompletionItem(name) for name in Catalogue().list_kernels() if name.startswith(incomplete)
     ]
 
 
-def _let_go() -> None:
+def _discard_output() -> None:
     """Discard the output that stdout cannot write: Python would try again as it ends, with a status of its own."""
     try:
         sys.stdout.flush()
@@ -116,7 +116,7 @@ def _let_go() -> None:
 def main() -> None:
     """See and steer the kernel caches of OpenCL programs.
 
-    Exit status: 0 where all is well, 1 where something was found or could not be done, 2 for a wrong use.
+    Exit status: 0 if all is well, 1 if something was found or could not be done, 2 for a wrong use.
     """
     if settings.variable("NO_COLOR"):
         click.get_current_context().color = False

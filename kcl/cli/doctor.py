@@ -7,12 +7,15 @@ from collections import Counter
 import click
 
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
-from kcl.inspect.doctor import OK, PROBLEM, WARNING, Finding, run
-from kcl.remote import state
+from kcl.inspect.doctor import PROBLEM, Finding, run
 
-_HEAD = (Column(""), Column("check", 0, "words", 12), Column("found", 0, "words", 30))
+_COLUMNS: Columns[Finding] = (
+    (Column(""), lambda finding: finding.severity),
+    (Column("check", 0, "words", 12), lambda finding: finding.check),
+    (Column("found", 0, "words", 30), lambda finding: finding.words),
+)
 
 
 @click.command()
@@ -23,28 +26,16 @@ def doctor() -> output.Reply:
     Loads every OpenCL driver; changes nothing. A problem keeps something from working, a warning costs time or space,
     a note is good to know.
 
-    Exits with 0; with 1 where there is a problem.
+    Exits with 0; with 1 if there is a problem.
     """
-    fine, fault = state.attempt()
-    tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
-    findings = [*run(), *tried]
-    return (
-        lambda: [{"check": check, **finding._asdict()} for check, finding in findings],
-        lambda: _show(findings),
-        any(finding.severity == PROBLEM for _check, finding in findings),
-    )
+    findings = list(run())
+    counts = Counter([finding.severity for finding in findings])
 
+    def show() -> None:
+        # A cure stands below its finding, in a row of its own.
+        pairs = [(finding, Finding("", finding.cure, check="cure")) for finding in findings]
+        output.table(_COLUMNS, [row for pair in pairs for row in pair if row.words])
+        kinds = [counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")]
+        click.echo(", ".join(kinds))
 
-def _show(findings: list[tuple[str, Finding]]) -> None:
-    lines = []
-    for check, finding in findings:
-        lines.append((finding.severity, check, finding.words))
-        if finding.cure:
-            lines.append(("", "cure", finding.cure))
-    output.table(_HEAD, lines)
-    counts = Counter([finding.severity for _check, finding in findings])
-    click.echo(
-        ", ".join(
-            counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")
-        )
-    )
+    return lambda: [finding._asdict() for finding in findings], show, bool(counts[PROBLEM])

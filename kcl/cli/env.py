@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import NamedTuple
 
 import click
 
 from kcl import foreign
 from kcl.base import settings
 from kcl.base.settings.words import WORDS
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
-from kcl.foreign.shell import SHELLS, lines, made
+from kcl.foreign.shell import SHELLS, lines, plan_change
 from kcl.foreign.table import ROWS
 from kcl.remote.stores import shown
 
@@ -33,21 +33,30 @@ OTHERS = {
         "invokers without argument checks: part of the generator key",
     ),
 }
-# Addresses may hold passwords.
+# The variables with addresses, which may hold passwords, and the one that holds nothing but secrets.
 _SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")
 _HIDDEN = "KCL_REMOTE_HEADERS"
-_HEAD = (
-    Column("variable"),
-    Column("value", 0, "middle", 12),
-    Column("read by", 1, "names"),
-    Column("effect", 0, "words", 20),
+
+
+class VariableUse(NamedTuple):
+    """A variable with its value, None if it is not set; by what it is read, and its effect now."""
+
+    variable: str
+    value: str | None
+    read_by: tuple[str, ...]
+    effect: str
+
+
+_SET: Columns[VariableUse] = (
+    (Column("variable"), lambda line: line.variable),
+    (Column("value", 0, "middle", 12), lambda line: line.value or "(empty)"),
+    (Column("read by", 1, "names"), lambda line: ", ".join(line.read_by)),
+    (Column("effect", 0, "words", 20), lambda line: line.effect),
 )
-_UNSET = (Column("not set, read by", 0, "names"), Column("variables", 0, "names"))
-
-
-Line = dict[
-    str, Any
-]  # a variable, its value, by what it is read, and its effect now, as `--json` prints them
+_UNSET: Columns[tuple[str, list[str]]] = (
+    (Column("not set, read by", 0, "names"), lambda group: group[0]),
+    (Column("variables", 0, "names"), lambda group: " ".join(group[1])),
+)
 
 
 @click.command()
@@ -84,12 +93,12 @@ def env(
     Exits with 2 for a wish that no variable can fulfil.
     """
     if not (off or on or directory is not None):
-        variables = sorted(_collect_lines(), key=lambda line: line["value"] is None)
-        return (lambda: variables, lambda: _show(variables), False)
+        variables = sorted(_collect_lines(), key=lambda line: line.value is None)
+        return lambda: [line._asdict() for line in variables], lambda: _show(variables), False
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
-        wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
+        wish = plan_change(_split(off), _split(on), directory and os.path.abspath(directory))
     return (
         lambda: {
             "set": {name: value for name, value in wish.items() if value is not None},
@@ -104,27 +113,16 @@ def _split(words: tuple[str, ...]) -> list[str]:
     return [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
-def _show(variables: list[Line]) -> None:
-    present = [line for line in variables if line["value"] is not None]
+def _show(variables: list[VariableUse]) -> None:
+    present = [line for line in variables if line.value is not None]
     if present:
-        output.table(
-            _HEAD,
-            [
-                (
-                    line["variable"],
-                    line["value"] or "(empty)",
-                    ", ".join(line["read_by"]),
-                    line["effect"],
-                )
-                for line in present
-            ],
-        )
+        output.table(_SET, present)
         click.echo()
     unset: dict[str, list[str]] = {}
     # The variables that are not set stand last.
     for line in variables[len(present) :]:
-        unset.setdefault(", ".join(line["read_by"]), []).append(line["variable"])
-    output.table(_UNSET, [(readers, " ".join(names)) for readers, names in unset.items()])
+        unset.setdefault(", ".join(line.read_by), []).append(line.variable)
+    output.table(_UNSET, unset.items())
     click.echo()
     file = settings.settings_file()
     there = "" if os.path.exists(file) else " (none)"
@@ -132,35 +130,32 @@ def _show(variables: list[Line]) -> None:
         output.say(words)
 
 
-def _collect_lines() -> list[Line]:
+def _collect_lines() -> list[VariableUse]:
     """Return a line for each variable: kcl's own, then those of the other caches, then those without a reader."""
-    listed = [_describe_own(setting) for setting in settings.SETTINGS]
-    variables: dict[str, list[str]] = {}
+    lines = [_describe_own(setting) for setting in settings.SETTINGS]
+    readers: dict[str, list[str]] = {}
     for name, row in ROWS.items():
         for variable in (*row.variables, *row.code_variables):
             # All programs read `HOME`.
             if variable != "HOME":
-                variables.setdefault(variable, []).append(name)
-    listed += [_describe_foreign(variable, names) for variable, names in variables.items()]
-    listed += [
-        _make_line(variable, settings.variable(variable), (reader,), effect)
+                readers.setdefault(variable, []).append(name)
+    lines += [_describe_foreign(variable, names) for variable, names in readers.items()]
+    lines += [
+        VariableUse(variable, settings.variable(variable), (reader,), effect)
         for variable, (reader, effect) in OTHERS.items()
     ]
-    named = {line["variable"] for line in listed}
-    return listed + [
-        _make_line(name, settings.variable(name), (), "nobody reads it")
-        for name in sorted(settings.environment())
-        if name.startswith("KCL_") and name not in named
+    known = {line.variable for line in lines}
+    environment = sorted(settings.environment().items())
+    return lines + [
+        VariableUse(name, value, (), "nobody reads it")
+        for name, value in environment
+        if name.startswith("KCL_") and name not in known
     ]
 
 
-def _make_line(variable: str, value: str | None, read_by: tuple[str, ...], effect: str) -> Line:
-    return {"variable": variable, "value": value, "read_by": read_by, "effect": effect}
-
-
-def _describe_own(setting: settings.Setting) -> Line:
+def _describe_own(setting: settings.Setting) -> VariableUse:
     value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
-    if setting.of_file:
+    if setting.file_only:
         ignored = "; the variable counts for nothing" if value is not None else ""
         value, effect = None, f"{effect} (settings file alone{ignored})"
     if value is None and setting.key in settings.from_file():
@@ -169,15 +164,15 @@ def _describe_own(setting: settings.Setting) -> Line:
         value = ", ".join(shown(address.strip()) for address in value.split(","))
     if value and setting.variable == _HIDDEN:
         value = "(not shown)"
-    return _make_line(setting.variable, value, ("kcl",), effect)
+    return VariableUse(setting.variable, value, ("kcl",), effect)
 
 
-def _describe_foreign(variable: str, names: list[str]) -> Line:
+def _describe_foreign(variable: str, names: list[str]) -> VariableUse:
     value = settings.variable(variable)
     for_kcl = not EFFECTS.keys().isdisjoint(names) or any(
         variable in ROWS[name].code_variables for name in names
     )
-    return _make_line(
+    return VariableUse(
         variable,
         value,
         ("kcl", *names) if for_kcl else tuple(names),
@@ -186,7 +181,7 @@ def _describe_foreign(variable: str, names: list[str]) -> Line:
 
 
 def _describe_effect(variable: str, value: str | None, name: str) -> str:
-    """Return the effect of a variable on a cache now, or its purpose where it is not set."""
+    """Return the effect of a variable on a cache now, or its purpose if it is not set."""
     row, place = ROWS[name], foreign.place(name)
     if variable in row.code_variables:
         return "changes code: part of the program key"

@@ -35,21 +35,19 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     and what would cure it. Of a recipe with a space it says which row of its table served each size in the last run, or
     which one is nearest. Nothing is run again.
 
-    Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
+    Exits with 0; with 1 if KERNEL has never missed, or the misses cannot be read.
     """
     history = journal.last_misses()
     chosen = misses.choose(history, kernel, every)
-    left_out = len(chosen) - limit if limit else 0
-    # A limit of 0 is all: the slice begins at 0 then.
-    told = misses.explain_looks(chosen[-limit:], history)
+    explained, left_out = misses.explain_last(chosen, history, limit)
 
     def show() -> None:
-        words = write_lines(told)
-        if told:
+        words = write_lines(explained)
+        if explained:
             words += [*misses.find_pending().described(), *state.facts()["words"]]
-            if left_out > 0:
-                words.append(f"{left_out} earlier ones are left out: kcl explain --limit 0")
-        elif fault := journal.fault():
+            if left_out:
+                words.append(misses.LEFT_OUT.format(left_out))
+        elif fault := journal.find_fault():
             output.fail(f"the last misses cannot be read: {fault}")
         else:
             near = meant(kernel or "", {note.event.kernel for note in history})
@@ -60,16 +58,16 @@ def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     def as_json() -> list[dict[str, Any]]:
         return [
             {**miss._asdict(), "changes": [change._asdict() for change in miss.changes]}
-            for miss in told
+            for miss in explained
         ]
 
-    return as_json, show, kernel is not None and not told
+    return as_json, show, kernel is not None and not explained
 
 
-def write_lines(told: Iterable[misses.Miss]) -> list[str]:
+def write_lines(explained: Iterable[misses.Miss]) -> list[str]:
     """Write each process with its misses, and how long ago the last of these was."""
     words = list[str]()
-    for (driver, process), group in groupby(told, lambda miss: (miss.driver, miss.process)):
+    for (driver, process), group in groupby(explained, lambda miss: (miss.driver, miss.process)):
         run = list(group)
         words.append(f"{driver or 'python'}, process {process}, {output.format_ago(run[-1].time)}")
         words += [f"  {line}" for line in misses.write_lines(run)]

@@ -26,7 +26,7 @@ def flush(timeout: float) -> output.Reply:
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
     or before the machine is taken away. `kcl flush` and `kcl wait` are one command.
 
-    Exits with 0 where every entry is complete; with 1 where programs are left, or nothing can be stored.
+    Exits with 0 if every entry is complete; with 1 if programs are left, or nothing can be stored.
     """
     done = inspect.flush(timeout)
     try:

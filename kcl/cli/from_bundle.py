@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import click
 
-from kcl import bundle
 from kcl.base.settings import option
 from kcl.cli import output
 
@@ -17,8 +16,11 @@ from kcl.cli import output
 @contextmanager
 def _in_place_of_the_cache(file: str) -> Iterator[None]:
     """Have commands see the entries of a bundle, and no others."""
+    # Without the option a listing does without this import.
+    from kcl import bundle
+
     with tempfile.TemporaryDirectory(prefix="kcl-from-") as folder, option.cache_dir(folder):
-        info = bundle.load(bundle.content(file))
+        info = bundle.load(bundle.read_file(file))
         for digest, reason in [*info.refused, *info.left_out]:
             output.complain(f"{file}: {digest[:12]}: {reason}")
         yield

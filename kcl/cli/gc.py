@@ -28,22 +28,23 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     kernels stay, see `kcl pin`. A tenth of the bound is free afterwards. Of a site directory, which its owner bounds,
     those go first that were made longest ago.
 
-    Exits with 1 where something could not be removed.
+    Exits with 1 if something could not be removed.
     """
     with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
     # Measured before anything goes.
-    before, (gone, entries) = space.measure(site or ""), space.choose(bound, site or "")
-    limit = f"of at most {output.format_size(bound)}" if bound else "and have no bound"
-    verb = (
-        "would be removed: this is a dry run"
-        if dry_run
-        else f"{'is' if entries == 1 else 'are'} removed"
-    )
-    words = f"{counted(entries, 'entry', 'entries')} with {output.format_size(gone.bytes)} {verb}"
+    before, (gone, entries) = space.measure(site), space.choose(bound, site)
+    words = "nothing to remove"
+    if entries:
+        done = f"{'is' if entries == 1 else 'are'} removed"
+        verb = "would be removed: this is a dry run" if dry_run else done
+        words = (
+            f"{counted(entries, 'entry', 'entries')} with {output.format_size(gone.bytes)} {verb}"
+        )
     if not dry_run:
         purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
+    limit = f"of at most {output.format_size(bound)}" if bound else "and have no bound"
     return (
         lambda: {
             "before": before,
@@ -53,8 +54,6 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
             "bytes": gone.bytes,
             "refusals": [refusal._asdict() for refusal in gone.refusals],
         },
-        lambda: output.say(
-            f"entries take {output.format_size(before)} {limit}\n{words if entries else 'nothing to remove'}"
-        ),
+        lambda: output.say(f"entries take {output.format_size(before)} {limit}\n{words}"),
         bool(gone.refusals),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -32,22 +33,28 @@ def init(undo: bool) -> None:
     process that starts in it or below uses its cache, unless KCL_CACHE_DIR is set. A `.kcl_cache/` that came with a
     clone is never used. The directory is ignored by git and by programs that make backups.
 
-    Exits with 1 where there is no checkout, or where something is in the way.
+    Exits with 1 if there is no checkout, or if something is in the way.
     """
-    _undo() if undo else _init()
-
-
-def _init() -> None:
-    checkout = _find_checkout()
-    folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     recorded = file.checkouts(settings.settings_file())
+    _undo(recorded) if undo else _init(recorded)
+
+
+def _init(recorded: Mapping[str, str]) -> None:
+    checkout = next(filter(_is_checkout, _list_above()), None)
+    if checkout is None:
+        output.fail(
+            f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
+            "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
+        )
+    folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
+    known = [token for token in recorded.values() if _is_known(folder, token)]
     if not os.path.lexists(folder):
         _make(checkout, folder)
-    elif _is_known(folder, recorded.get(checkout)):
+    elif recorded.get(checkout) in known:
         output.say(f"{folder} is in use already")
-    elif token := next((token for token in recorded.values() if _is_known(folder, token)), None):
+    elif known:
         # The checkout was moved.
-        file.record(settings.settings_file(), checkout, token)
+        file.record(settings.settings_file(), checkout, known[0])
         output.say(f"{folder} is recorded anew: it was at another place")
     else:
         output.fail(
@@ -65,7 +72,8 @@ def _make(checkout: str, folder: str) -> None:
     try:
         for name, text in {**_FILES, "token": token + "\n"}.items():
             with open(
-                trust.opened(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w"
+                trust.open_file(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL),
+                "w",
             ) as stream:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
@@ -76,8 +84,7 @@ def _make(checkout: str, folder: str) -> None:
     output.say(f"kcl's files of this checkout now lie in {folder}")
 
 
-def _undo() -> None:
-    recorded = file.checkouts(settings.settings_file())
+def _undo(recorded: Mapping[str, str]) -> None:
     checkout = next((place for place in _list_above() if place in recorded), None)
     if checkout is None:
         output.fail("no checkout that your settings record lies here or above")
@@ -93,27 +100,14 @@ def _undo() -> None:
     output.say(f"{checkout} is no longer recorded")
 
 
-def _is_known(folder: str, token: str | None) -> bool:
-    return token is not None and not os.path.islink(folder) and not file.token_fault(folder, token)
+def _is_known(folder: str, token: str) -> bool:
+    return not os.path.islink(folder) and not file.find_token_fault(folder, token)
+
+
+def _is_checkout(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, mark)) for mark in _MARKS)
 
 
 def _list_above() -> list[str]:
     """Return the working directory and all directories above it."""
     return [str(place) for place in (Path.cwd(), *Path.cwd().parents)]
-
-
-def _find_checkout() -> str:
-    checkout = next(
-        (
-            place
-            for place in _list_above()
-            if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS)
-        ),
-        None,
-    )
-    if checkout is None:
-        output.fail(
-            f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
-            "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
-        )
-    return checkout

@@ -9,19 +9,26 @@ import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
-from kcl.cli.purge import remove_signed
+from kcl.cli.purge import say_removed
 from kcl.inspect import purge as purging
-from kcl.inspect.inventory import Refusal
+from kcl.inspect.inventory import Faults
 from kcl.remote import seal
+
+# Of a line: the name of a key, its id, and the number of entries that it brought.
+_COLUMNS: Columns[tuple[str, str, int]] = (
+    (Column("name"), lambda line: line[0]),
+    (Column("id"), lambda line: line[1]),
+    (Column("entries"), lambda line: str(line[2])),
+)
 
 
 @click.group()
 def key() -> None:
     """Make, trust and forget keys: packs of a remote are loaded if a trusted key has signed them.
 
-    Exits with 0; with 1 where something could not be done.
+    Exits with 0; with 1 if something could not be done.
     """
 
 
@@ -30,7 +37,7 @@ def key() -> None:
 def new(name: str) -> None:
     """Make a key that signs what this user pushes, and print its public line.
 
-    Exits with 1 where there is a key of that name.
+    Exits with 1 if there is a key of that name.
     """
     made = seal.new(name)
     click.echo(made.line)
@@ -53,21 +60,18 @@ def trust_key(line: str) -> None:
 @key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
-    faults: list[Refusal] = []
-    brought = Counter(signer for _entry, signers in purging.brought(faults) for signer in signers)
+    faults: Faults = []
+    brought = Counter(signer for _entry, ids in purging.list_signed(faults) for signer in ids)
     output.complain(*faults)
-    gone = {
-        public.id: f"{public.name} (forgotten)" for public in seal.forgotten() if brought[public.id]
-    }
+    forgotten = [public for public in seal.forgotten() if brought[public.id]]
     # The name of a trusted key counts before that of a forgotten one.
     names = {
         **dict.fromkeys(brought, "(unknown)"),
-        **gone,
+        **{public.id: f"{public.name} (forgotten)" for public in forgotten},
         **{public.id: public.name for public in seal.trusted()},
     }
-    rows = [(name, signer, str(brought[signer])) for signer, name in names.items()]
-    if rows:
-        output.table((Column("name"), Column("id"), Column("entries")), rows)
+    if names:
+        output.table(_COLUMNS, [(name, signer, brought[signer]) for signer, name in names.items()])
     else:
         click.echo("no key is trusted")
     output.end(bool(faults))
@@ -83,7 +87,7 @@ def list_keys() -> None:
 def forget(name: str, purge: bool | None) -> None:
     """Trust a key no longer, and remove the entries that it brought, if you wish.
 
-    Exits with 1 where no key of that name is trusted.
+    Exits with 1 if no key of that name is trusted.
     """
     gone = next((public for public in seal.trusted() if public.name == name), None)
     if gone is None:
@@ -92,15 +96,14 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    faults: list[Refusal] = []
-    brought = sum(gone.id in signers for _entry, signers in purging.brought(faults))
-    output.complain(*faults)
-    words = counted(brought, "entry", "entries")
+    plan = purging.make_plan(signer=gone.id)
+    output.complain(*plan.refusals)
+    words = counted(sum(len(item.addresses) for item in plan.items), "entry", "entries")
     # Without a terminal nobody can be asked.
-    if brought and purge is None and not sys.stdin.isatty():
+    if plan.items and purge is None and not sys.stdin.isatty():
         output.say(f"{words} of it stay: kcl purge --signed-by {gone.id} removes them")
-    elif brought and (
+    elif plan.items and (
         click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
     ):
-        faults += remove_signed(gone.id)
-    output.end(bool(faults))
+        plan = say_removed(plan, purging.carry_out(signer=gone.id))
+    output.end(bool(plan.refusals))

@@ -34,13 +34,13 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     as you: load those of people whose programs you would run. `--into` makes or extends a directory that
     `KCL_SITE` names for other users.
 
-    Exits with 0; with 1 where nothing was stored, or a bundle is damaged.
+    Exits with 0; with 1 if nothing was stored, or a bundle is damaged.
     """
     if into:
         # Everyone may read a site directory.
         os.umask(0o022)
     loaded = [
-        (file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else ""))
+        (file, bundle.load(bundle.read_file(file), usable, os.path.abspath(into) if into else ""))
         for file in files
     ]
     for file, info in loaded:

@@ -7,28 +7,26 @@ from collections.abc import Mapping
 import click
 
 from kcl.base.text.names import of_parameters
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
-from kcl.inspect.inventory import Refusal
 
-HEAD = (
-    Column("kernel", 0, "end", 20),
-    Column("layer"),
-    Column("device", 3, "end", 16),
-    Column("parameters", 1, "words", 12),
-    Column("dtypes", 4, "end", 12),
-    Column("size", 5),
-    Column("built", 8),
-    Column("took", 7),
-    Column("last hit", 2),
-    Column("uses", 6),
-    Column("recipe", 10, "middle", 12),
-    Column("key"),
+COLUMNS: Columns[CacheEntry] = (
+    (Column("kernel", 0, "end", 20), lambda entry: entry.kernel),
+    (Column("layer"), lambda entry: entry.layer),
+    (Column("device", 3, "end", 16), lambda entry: entry.device),
+    (Column("parameters", 1, "words", 12), lambda entry: of_parameters(entry.parameters)),
+    (Column("dtypes", 4, "end", 12), lambda entry: write_dtypes(entry.dtypes)),
+    (Column("size", 5), lambda entry: output.format_size(entry.bytes)),
+    (Column("built", 8), lambda entry: output.format_date(entry.built)),
+    (Column("took", 7), lambda entry: output.format_seconds(entry.build_seconds)),
+    (Column("last hit", 2), lambda entry: output.format_ago(entry.last_used) or "-"),
+    (Column("uses", 6), lambda entry: str(entry.uses)),
+    (Column("recipe", 10, "middle", 12), lambda entry: entry.recipe),
+    (Column("key"), lambda entry: entry.key[: output.DIGITS]),
 )
-_DIGITS = 12  # of a digest, for the user
 _LINES = 100  # on a terminal, by default
 
 
@@ -64,18 +62,16 @@ def ls(
     of the generator layer serves every device. A use is a hit, and making an entry is none. Uses are counted by the
     processes that have ended.
 
-    Exits with 0; with 1 where something in a layer cannot be read.
+    Exits with 0; with 1 if something in a layer cannot be read.
     """
-    faults: list[Refusal] = []
-    catalogue = Catalogue(faults)
-    entries = catalogue.choose(layer_names, kernel, device, sort)
-    faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
+    catalogue = Catalogue()
+    entries, faults = catalogue.choose(layer_names, kernel, device, sort)
 
     def show() -> None:
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
         shown = entries[: most or None]
         if shown:
-            output.table(HEAD, [write_cells(entry) for entry in catalogue.describe(shown)])
+            output.table(COLUMNS, catalogue.describe(shown))
             if len(shown) < len(entries):
                 click.echo(f"{len(entries) - len(shown)} more; --limit 0 shows all")
         else:
@@ -86,24 +82,6 @@ def ls(
         lambda: [entry._asdict() for entry in catalogue.describe(entries[: limit or None])],
         show,
         bool(faults),
-    )
-
-
-def write_cells(entry: CacheEntry) -> tuple[str, ...]:
-    """Write an entry as a line of a table."""
-    return (
-        entry.kernel,
-        entry.layer,
-        entry.device,
-        of_parameters(entry.parameters),
-        write_dtypes(entry.dtypes),
-        output.format_size(entry.bytes),
-        output.format_date(entry.built),
-        output.format_seconds(entry.build_seconds),
-        output.format_ago(entry.last_used) or "-",
-        str(entry.uses),
-        entry.recipe,
-        entry.key[:_DIGITS],
     )
 
 

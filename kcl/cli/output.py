@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import click
@@ -20,12 +20,14 @@ import click
 from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import folded
+from kcl.base.text.tables import Columns, Row
 
 # The exit statuses of every command; click ends with WRONG_USE by itself.
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
 # Words that a terminal shows in a colour; click takes it away elsewhere.
 _COLOURS = {"hit": "green", "miss": "yellow", "bypass": "yellow", "error": "red", "off": "yellow"}
+DIGITS = 12  # of a digest, for the user
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 flag = functools.partial(click.option, is_flag=True)
 layers = click.option(
@@ -39,7 +41,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-# What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1.
+# What a command found, of which one is called: what returns the value for `--json`, and what prints for people. True
+# stands for the exit status 1.
 Reply = tuple[Callable[[], Any], Callable[[], object], bool]
 
 
@@ -61,7 +64,7 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
 
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
-    """Let what cannot be meant end the command with status 2."""
+    """End the command with status 2 if the block raises ValueError, which stands for what cannot be meant."""
     try:
         yield
     except ValueError as error:
@@ -79,11 +82,9 @@ def fail(message: str) -> NoReturn:
     end(True)
 
 
-def table(
-    columns: Sequence[tables.Column], rows: Sequence[Sequence[str]], err: bool = False
-) -> None:
-    """Print rows of text under the titles of their columns."""
-    click.echo(paint("\n".join(tables.lines(columns, rows, find_width()))), err=err)
+def table(columns: Columns[Row], rows: Iterable[Row], err: bool = False) -> None:
+    """Print a line for each row, under the titles of the columns."""
+    click.echo(paint("\n".join(tables.lines_of(columns, rows, find_width()))), err=err)
 
 
 def paint(text: str) -> str:
@@ -105,7 +106,10 @@ def find_width() -> int | None:
 
 
 def say(text: str, hang: int = 2, err: bool = False) -> None:
-    """Print lines of prose, whose further lines begin at a column; a long word, for example a path, stays whole."""
+    """Print lines of prose, folded to the width of the terminal; a long word, for example a path, stays whole.
+
+    The second and further lines that a line is folded to begin in the column `hang`.
+    """
     room = find_width()
     for line in text.split("\n"):
         click.echo(paint("\n".join(folded(line, room, hang)) if room else line), err=err)
@@ -118,7 +122,7 @@ def complain(*messages: object) -> None:
 
 
 def format_size(count: float) -> str:
-    """Write a number of bytes for the user: three digits and a decimal unit."""
+    """Format a number of bytes with three digits and a decimal unit, for example `57.3 kB`."""
     for unit in _UNITS:
         if count < 999.5 or unit == _UNITS[-1]:
             break
@@ -127,7 +131,7 @@ def format_size(count: float) -> str:
 
 
 def format_seconds(count: float) -> str:
-    """Write a span of time for the user: in the largest unit of which it is at least one."""
+    """Format a duration in its largest fitting unit, for example `2.5 s`."""
     for length, unit in _SPANS:
         if count >= length:
             number = count / length
@@ -136,7 +140,7 @@ def format_seconds(count: float) -> str:
 
 
 def format_ago(moment: float | None) -> str:
-    """Write a moment, in seconds since the epoch, as a span before now; empty where it is 0 or unknown."""
+    """Format how long ago a moment was, in seconds since the epoch; empty if it is 0 or unknown."""
     if not moment:
         return ""
     past = time.time() - moment
@@ -144,5 +148,5 @@ def format_ago(moment: float | None) -> str:
 
 
 def format_date(moment: float) -> str:
-    """Write a moment, in seconds since the epoch, as local date and time; empty where it is 0."""
+    """Format a moment, in seconds since the epoch, as local date and time; empty if it is 0."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment)) if moment else ""

@@ -33,4 +33,4 @@ def fill(name: str, **holes: Content) -> Html:
     """Return a template of this folder with its holes filled."""
     template = pkgutil.get_data("kcl.cli", f"{name}.html")
     assert template is not None
-    return markup.filled(template.decode(), holes)
+    return markup.fill(template.decode(), holes)

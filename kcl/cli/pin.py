@@ -24,11 +24,7 @@ def pin(kernel: tuple[str, ...]) -> output.Reply:
     pins = space.read_pins()
     if not pins:
         output.complain("nothing is pinned")
-    return (
-        lambda: pins,
-        lambda: click.echo("".join(f"{name}\n" for name in pins), nl=False),
-        False,
-    )
+    return lambda: pins, lambda: [*map(click.echo, pins)], False
 
 
 @click.command()
@@ -36,7 +32,7 @@ def pin(kernel: tuple[str, ...]) -> output.Reply:
 def unpin(kernel: tuple[str, ...]) -> None:
     """Let kernels go again that `kcl pin` holds.
 
-    Exits with 1 where one was not pinned.
+    Exits with 1 if one was not pinned.
     """
     before = space.read_pins()
     space.save_pins([name for name in before if name not in kernel])

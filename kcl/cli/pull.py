@@ -10,7 +10,7 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.remote import ask, notes, project, used
+from kcl.remote import ask, outcomes, project, used
 from kcl.remote.stores import shown
 
 _SECONDS = 600.0  # for which a push that a person wants tries again beside others
@@ -28,7 +28,7 @@ def pull(name: str | None) -> None:
 
     For login nodes and the start of batch jobs: a driver does the same at its first miss.
 
-    Exits with 0; with 1 where no entry came.
+    Exits with 0; with 1 if no entry came.
     """
     outcome = _carry_out("pull", name)
     output.end(bool(outcome.fault) or not outcome.entries)
@@ -49,7 +49,7 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     Entries that wait for their binary are completed first, as by `kcl flush`. For the end of batch jobs, where no
     process pushes by itself. Entries that came under another key stay here.
 
-    Exits with 0, also where nothing was missing; with 1 where the remote could not be written.
+    Exits with 0, also if nothing was missing; with 1 if the remote could not be written.
     """
     secret = key.read().strip() if key is not None else ""
     if key is not None and not secret:
@@ -59,7 +59,7 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     output.end(bool(outcome.fault))
 
 
-def _carry_out(work: str, name: str | None, **more: Any) -> notes.Outcome:
+def _carry_out(work: str, name: str | None, **more: Any) -> outcomes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     here = project.name()
     # If no list of this project waits, the project that ran last is meant.
@@ -67,17 +67,12 @@ def _carry_out(work: str, name: str | None, **more: Any) -> notes.Outcome:
     chosen = name or settings.read().remote_name or last or here
     outcome = ask.by_hand(work, chosen, **more)
     came = f"{counted(outcome.entries, 'entry', 'entries')}, {output.format_size(outcome.bytes)}"
-    there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
-    words = [
-        f"failed: {outcome.fault}"
-        if outcome.fault
-        else f"{there}: {came}"
-        if outcome.bytes
-        else absent,
-        outcome.remark,
-    ]
+    words = f"{work}ed: {came}" if outcome.bytes else "nothing is there" if work == "pull" else ""
+    if outcome.fault:
+        words = f"failed: {outcome.fault}"
     output.say(
-        f"{shown(settings.read().remote)}, {chosen}: {'; '.join(filter(None, words))} "
+        f"{shown(settings.read().remote)}, {chosen}: "
+        f"{'; '.join(filter(None, (words, outcome.remark)))} "
         f"({output.format_seconds(outcome.seconds)})"
     )
     if chosen == here and not project.written():

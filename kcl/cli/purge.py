@@ -8,12 +8,19 @@ import click
 
 from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.inspect.inventory import Refusal
+from kcl.inspect.inventory import group
+from kcl.inspect.purge import Removal, RemovalItem
 
-_HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
+# Of a line: the name of a cache, the items of it that lie in one place, and that place.
+_COLUMNS: Columns[tuple[str, list[RemovalItem], str]] = (
+    (Column("layer"), lambda line: "kcl" if line[0] == removing.KEPT else line[0]),
+    (Column("files"), lambda line: str(sum(item.files for item in line[1]) or "")),
+    (Column("size"), lambda line: output.format_size(sum(item.size for item in line[1]))),
+    (Column("place", 0, "middle", 30), lambda line: line[2]),
+)
 
 
 @click.command()
@@ -48,82 +55,52 @@ def purge(
     Paths and sizes are shown first, and then you are asked. Links are never followed, and nothing is removed that is
     not the cache's own.
 
-    Exits with 1 where something was left alone or could not be removed.
+    Exits with 1 if something was left alone or could not be removed.
     """
-    if signed_by is not None:
-        if layer or everything or older or kernel:
-            raise click.UsageError("--signed-by stands alone")
-        _purge_signed(signed_by, dry_run, yes)
-        return
+    if signed_by is not None and (layer or everything or older or kernel):
+        raise click.UsageError("--signed-by stands alone")
     with output.usage():
         age = None if older is None else parsers.age(older)
-        removal = removing.make_plan(layer, everything, age, kernel)
-    _show(removal)
-    output.complain(*(refusal.words("is left alone") for refusal in removal.refusals))
-    if removal.items and dry_run:
+        wish = layer, everything, age, kernel, signed_by
+        plan = removing.make_plan(*wish)
+    if signed_by is not None and not plan.items and not plan.refusals:
+        output.fail(f"nothing came under a key {signed_by}; `kcl key list` lists the keys")
+    _show(plan)
+    output.complain(*(refusal.words("is left alone") for refusal in plan.refusals))
+    if plan.items and dry_run:
         click.echo("nothing is removed: this is a dry run")
-    elif removal.items and (yes or click.confirm("Remove this?", abort=True)):
-        # A refusal that was shown is not repeated.
-        shown = set(removal.refusals)
-        removal = removing.purge(*layer, everything=everything, older=age, kernel=kernel)
-        left = [refusal for refusal in removal.refusals if refusal not in shown]
-        output.complain(*(refusal.words("could not be removed") for refusal in left))
-        click.echo(
-            "the rest is removed" if left else f"{output.format_size(removal.bytes)} are removed"
-        )
-    output.end(bool(removal.refusals))
+    elif plan.items and (yes or click.confirm("Remove this?", abort=True)):
+        plan = say_removed(plan, removing.carry_out(*wish))
+    output.end(bool(plan.refusals))
 
 
-def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
-    """Remove what came under a key."""
-    faults: list[Refusal] = []
-    number = sum(signer in signers for _entry, signers in removing.brought(faults))
-    output.complain(*faults)
-    if not number:
-        output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
-    words = counted(number, "entry", "entries")
-    if dry_run:
-        click.echo(f"{words} would be removed: this is a dry run")
-    elif yes or click.confirm(f"Remove {words}?", abort=True):
-        faults += remove_signed(signer)
-    output.end(bool(faults))
+def say_removed(plan: Removal, removal: Removal) -> Removal:
+    """Say how much went of what was shown as a plan, and complain of what could not be removed; return the removal."""
+    # A refusal that was shown is not repeated.
+    left = [refusal for refusal in removal.refusals if refusal not in plan.refusals]
+    output.complain(*(refusal.words("could not be removed") for refusal in left))
+    size = output.format_size(removal.bytes)
+    click.echo("the rest is removed" if left else f"{size} are removed")
+    return removal
 
 
-def remove_signed(signer: str) -> list[Refusal]:
-    """Remove what came under a key, and say how much; complain of what could not be removed, and return that."""
-    number, refusals = removing.remove_brought(signer)
-    output.complain(*(refusal.words("could not be removed") for refusal in refusals))
-    output.say(f"{counted(number, 'entry', 'entries')} removed")
-    return refusals
-
-
-def _show(removal: removing.Removal) -> None:
+def _show(plan: Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
-    groups: dict[tuple[str, str], list[removing.RemovalItem]] = {}
-    for item in removal.items:
-        groups.setdefault(
-            (item.cache, item.path if item.is_database else os.path.dirname(item.path)), []
-        ).append(item)
-    cells = []
-    for (cache, folder), group in groups.items():
-        place = (
-            group[0].path
-            if len(group) == 1
-            else os.path.join(folder, f"({len(group)} of its items)")
-        )
-        if group[0].is_database:
-            place = f"{counted(len(group[0].addresses), 'row', 'rows')} of {place}"
-        cells.append(
-            (
-                "kcl" if cache == removing.KEPT else cache,
-                str(sum(item.files for item in group) or ""),
-                output.format_size(sum(item.size for item in group)),
-                place,
-            )
-        )
-    if not cells:
+    groups = group(
+        plan.items,
+        lambda item: (item.cache, item.path if item.is_database else os.path.dirname(item.path)),
+    )
+    if not groups:
         click.echo("there is nothing to remove")
         return
-    output.table(
-        _HEAD, [*cells, ("all", str(removal.files), output.format_size(removal.bytes), "")]
-    )
+    lines = [(cache, items, _write_place(items)) for (cache, _place), items in groups.items()]
+    output.table(_COLUMNS, [*lines, ("all", plan.items, "")])
+
+
+def _write_place(items: list[RemovalItem]) -> str:
+    first = items[0]
+    if first.is_database:
+        return f"{counted(len(first.addresses), 'row', 'rows')} of {first.path}"
+    if len(items) == 1:
+        return first.path
+    return os.path.join(os.path.dirname(first.path), f"({len(items)} of its items)")

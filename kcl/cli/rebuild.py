@@ -54,14 +54,14 @@ def rebuild(
     process of its own. Where that is not possible PoCL compiles at the first launch. A program whose headers are not
     found is named.
 
-    Exits with 0; with 1 where a program was not built.
+    Exits with 0; with 1 if a program was not built.
     """
     if to and not file:
         raise click.UsageError(
             "--to needs FILE; without FILE `kcl save` writes a bundle afterwards"
         )
     order = {"device": device, "directories": directories}
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     if file:
         done = rebuilding.of_file(file, to, jobs, **order)
     else:

@@ -7,19 +7,24 @@ import time
 import click
 
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.remote import packs
 
-_HEAD = (Column("project"), Column("key"), Column("size"), Column("age"), Column("pack"))
-_DIGITS = 12  # of the name of a pack
+_COLUMNS: Columns[packs.ListedPack] = (
+    (Column("project"), lambda pack: pack.project),
+    (Column("key"), lambda pack: pack.key),
+    (Column("size"), lambda pack: output.format_size(pack.size)),
+    (Column("age"), lambda pack: output.format_seconds(max(0.0, time.time() - pack.moment))),
+    (Column("pack"), lambda pack: pack.name[: output.DIGITS]),
+)
 
 
 @click.group()
 def remote() -> None:
     """List and remove the packs of the remote.
 
-    Exits with 0; with 1 where something could not be done.
+    Exits with 0; with 1 if something could not be done.
     """
 
 
@@ -28,7 +33,7 @@ def list_packs() -> None:
     """List the packs of the remote: project, key, size and age, as they say of themselves."""
     listed = packs.listed()
     if listed:
-        _show(listed)
+        output.table(_COLUMNS, listed)
     else:
         click.echo("no pack is there")
 
@@ -42,33 +47,18 @@ def rm(project: str, key: str | None, yes: bool) -> None:
 
     The next push of a machine that has the entries puts them there again.
 
-    Exits with 1 where there is no such pack.
+    Exits with 1 if there is no such pack.
     """
+    is_long = len(project) >= output.DIGITS
     chosen = [
         pack
         for pack in packs.listed()
-        if (pack.project == project or (len(project) >= _DIGITS and pack.name.startswith(project)))
+        if (pack.project == project or (is_long and pack.name.startswith(project)))
         and key in (None, pack.key)
     ]
     if not chosen:
         output.fail(f"there is no pack of {project}; `kcl remote ls` lists them")
-    _show(chosen)
+    output.table(_COLUMNS, chosen)
     if yes or click.confirm("Remove this?", abort=True):
         packs.drop([pack.name for pack in chosen])
         click.echo(f"{counted(len(chosen), 'pack', 'packs')} removed")
-
-
-def _show(listed: list[packs.ListedPack]) -> None:
-    output.table(
-        _HEAD,
-        [
-            (
-                pack.project,
-                pack.key,
-                output.format_size(pack.size),
-                output.format_seconds(max(0.0, time.time() - pack.moment)),
-                pack.name[:_DIGITS],
-            )
-            for pack in listed
-        ],
-    )

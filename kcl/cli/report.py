@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -35,12 +34,12 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
     `--fail-on-miss` lists all look-ups that were no hits with their reasons, where KCL_STRICT=hit ends a run at the
     first. A layer that is switched off does not count.
 
-    Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
+    Exits with 0; with 1 if no such run is known, and under `--fail-on-miss` if a look-up was no hit.
     """
     # A check has to see every miss.
-    run = find_last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
+    run = find_last_run(driver, 0 if fail_on_miss else kernels.MOST_EXPLAINED)
     if run is None:
-        fault = journal.fault()
+        fault = journal.find_fault()
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
     shared = collect_facts(run)
@@ -54,20 +53,21 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
     return (
         run.describe,
         lambda: [*map(output.say, [] if html else _write_lines(run, shared))],
-        fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.told),
+        fail_on_miss and any(not miss.reason.startswith("off: ") for miss in run.misses),
     )
 
 
 def collect_facts(run: Run) -> dict[str, str]:
     """Write what the terminal and the page have in common."""
-    left = [f"{run.untold} earlier ones are left out: kcl explain --limit 0"] if run.untold else []
+    several = len(run.processes) > 1
+    left_out = [misses.LEFT_OUT.format(run.left_out)] if run.left_out else []
     return {
         "processes": f"{len(run.processes)} processes"
-        if len(run.processes) > 1
+        if several
         else f"process {run.processes[0]}",
         "layers": "\n".join(summary.write_table(run.layers)),
         "kernels": "\n".join(kernels.write_table(run.rows)),
-        "misses": "\n".join([*misses.write_lines(run.told), *left]),
+        "misses": "\n".join([*misses.write_lines(run.misses), *left_out]),
     }
 
 

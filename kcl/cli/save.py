@@ -29,17 +29,15 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     its programs, and with the rows that lead to it. Entries that wait for their binary are completed first, as by
     `kcl flush`. Programs with debug information stay at home. What was measured for recipes with a space comes too.
 
-    Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
+    Exits with 0; with 1 if nothing was saved, or an entry cannot be read or is not complete.
     """
     complete = flush()
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     entries, info = contents.Contents(), CacheInfo()
     for row in _choose(rows, kernel, last_run) if kernel or last_run else rows:
-        if row.layer in (layer_names or settings.LAYERS):
-            entry = inventory.read(row, faults)
-            if entry is not None:
-                contents.add(entries, row.layer, row.address, entry, info)
+        if row.layer in (layer_names or settings.LAYERS) and (entry := inventory.read(row, faults)):
+            contents.add(entries, row.layer, row.address, entry, info)
     if entries:
         bundle.write(file, entries, info)
         output.say(f"{file}:\n{info}")
@@ -51,10 +49,6 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     output.end(not (entries and complete) or bool(faults))
 
 
-def _is_named(kernel: str, names: Sequence[str]) -> bool:
-    return not names or any(fnmatch.fnmatchcase(kernel, name) for name in names)
-
-
 def _choose(
     rows: Sequence[inventory.ListedEntry], kernels: Sequence[str], last_run: bool
 ) -> list[inventory.ListedEntry]:
@@ -63,15 +57,14 @@ def _choose(
     ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
     shown = [row for row in rows if row.is_shown]
     named = {
-        row.digest: inventory.identify_launch(row)[0]
+        row.digest: row.program
         for row in shown
-        if _is_named(row.kernel, kernels) and (not last_run or row.digest in ran)
+        if any(fnmatch.fnmatchcase(row.kernel, name) for name in kernels or "*")
+        and (not last_run or row.digest in ran)
     }
-    # A run has used both partners.
-    texts = set() if last_run else {*named.values()} - {""}
-    chosen = [
-        row for row in shown if row.digest in named or inventory.identify_launch(row)[0] in texts
-    ]
+    # Code and its programs are partners. A run has used both.
+    programs = set() if last_run else {*named.values()} - {""}
+    chosen = [row for row in shown if row.digest in named or row.program in programs]
     code = [row for row in chosen if row.layer == settings.GENERATOR]
     led = {digest for row in code for digest in inventory.find_leading(row.key)}
     sites = {row.recipe.site.partition(":")[0] for row in code}

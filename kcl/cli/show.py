@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ from kcl.cli.from_bundle import from_bundle
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import ListedEntry
 
 # By the name of what is asked for: the option, and its help.
 _ASKED = {
@@ -42,6 +42,7 @@ _INDENT = 12  # the column in which the values of an entry begin
 # Generated code is the same for all devices.
 _OF_CODE = {"source", "options", "invoker"}
 _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
+# The layer whose entries alone have something.
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
@@ -69,26 +70,26 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     all. What is asked for by an option is printed as it is, and nothing else. `--tuning --html PAGE` draws the
     choices.
 
-    Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
+    Exits with 0; with 1 if there is no such entry, several are meant, which are listed, it is damaged, or has not
     what is asked for.
     """
     if asked["tuned"] or html:
         return _show_tuned(key, html)
     wanted = [name for name in _ASKED if asked[name]]
-    faults: list[Refusal] = []
-    catalogue = Catalogue(faults)
-    summaries = _choose(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
-    entries = [*zip(summaries, map(_read, summaries), catalogue.describe(summaries), strict=True)]
+    catalogue = Catalogue()
+    rows = _choose(key, [*wanted, *(["binary"] if binary else [])], catalogue)
+    entries = [*zip(rows, map(_read, rows), catalogue.describe(rows), strict=True)]
+    row, entry, _described = entries[0]
     if binary:
-        binary.write(_read_part(*entries[0][:2], "binary"))
+        binary.write(_read_part(row, entry, "binary"))
 
-    def shown() -> None:
+    def show() -> None:
         if wanted:
-            click.echo("\n".join(_PIECES[name](*entries[0][:2]) for name in wanted))
+            click.echo("\n".join(_PIECES[name](row, entry) for name in wanted))
         elif not binary:
             output.say("\n\n".join(_describe(*parts) for parts in entries), _INDENT)
 
-    return (lambda: [_describe_in_full(*parts, wanted) for parts in entries], shown, False)
+    return lambda: [_describe_in_full(*parts, wanted) for parts in entries], show, False
 
 
 def _show_tuned(kernel: str, html: str | None) -> output.Reply:
@@ -99,13 +100,13 @@ def _show_tuned(kernel: str, html: str | None) -> output.Reply:
     if html:
         pages.write(html, kernel, "Time by that of the default", map(_draw, tables))
     text = "\n\n".join("\n".join(views.lines(table, with_facts=True)) for table in tables)
-    show = partial(click.echo, "" if html else output.paint(text), nl=not html)
-    return (lambda: [views.described(table) for table in tables], show, False)
+    print_text = partial(click.echo, "" if html else output.paint(text), nl=not html)
+    return lambda: [views.described(table) for table in tables], print_text, False
 
 
 def _draw(table: views.TableFile) -> Html:
     """Draw the candidates of a table: their time by that of the default, with noise."""
-    candidates = views.raced(table)
+    candidates = views.candidates(table)
     longest = max(
         (row.ratio * (1 + row.noise) for _label, _kind, row in candidates if row.ratio), default=1
     )
@@ -127,60 +128,50 @@ def _draw(table: views.TableFile) -> Html:
     )
 
 
-def _choose(
-    key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]
-) -> list[ListedEntry]:
-    """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
+def _choose(key: str, wanted: Sequence[str], catalogue: Catalogue) -> list[ListedEntry]:
+    """Return the entries that are meant, at most one of each layer; end the command if there is none or more."""
     rows = inventory.find_named(key, catalogue.rows)
     if not rows:
-        output.complain(*faults)
+        output.complain(*catalogue.faults)
         near = meant(key, catalogue.list_kernels())
         output.fail(
             f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
         )
-    layers = {_ONLY[name] for name in wanted if name in _ONLY}
+    layers = {_ONLY[name] for name in wanted if name in _ONLY} or settings.LAYERS
     # An entry may have a copy.
-    fitting = list(
-        {(row.layer, row.digest): row for row in rows if not layers or row.layer in layers}.values()
-    )
+    fitting = {(row.layer, row.digest): row for row in rows if row.layer in layers}.values()
     if not fitting:
         output.fail(f"{key}: an entry of the {rows[0].layer} layer has no {wanted[0]}")
-    code, programs, tables = (
-        [row for row in fitting if row.layer == layer] for layer in settings.LAYERS
-    )
+    groups = [[row for row in fitting if row.layer == layer] for layer in settings.LAYERS]
+    code, programs, tables = groups
     if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
         # The programs of several devices were made of it.
         return code
-    if max(map(len, (code, programs, tables))) > 1:
+    if max(map(len, groups)) > 1:
         output.complain(
             f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:"
         )
-        output.table(
-            listing.HEAD,
-            [listing.write_cells(line) for line in catalogue.describe(fitting)],
-            err=True,
-        )
+        output.table(listing.COLUMNS, catalogue.describe([*fitting]), err=True)
         output.end(True)
     # A text that is asked for is that of the program, if there is one.
-    return [*tables, *code, *programs][-1:] if wanted else [*code, *programs, *tables]
+    return (programs or code or tables) if wanted else [*code, *programs, *tables]
 
 
-def _describe(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
-    """Describe an entry in lines of a name and a value."""
-    metadata, numbered, room = entry.metadata, len(line.partners) > 1, output.find_width()
-    sizes = ", ".join(
-        f"{name} {output.format_size(len(part))}" for name, part in entry.parts.items()
-    )
-    tables = views.tables(line.kernel) if line.layer != settings.BINARY else ()
+def _describe(row: ListedEntry, entry: Entry, about: CacheEntry) -> str:
+    """Describe an entry in lines of a name and a value; a line without a value is left out."""
+    metadata, room = entry.metadata, output.find_width()
+    sizes = [f"{name} {output.format_size(len(part))}" for name, part in entry.parts.items()]
+    is_program = about.layer == settings.BINARY
+    tables = () if is_program else views.tables(about.kernel)
     measured = sum(len(table.rows) for table in tables)
     facts = {
-        "kernel": line.kernel,
-        "layer": line.layer,
-        "key": line.key,
+        "kernel": about.kernel,
+        "layer": about.layer,
+        "key": about.key,
         "platform": _join(metadata.get("platform"), "name", "version"),
         "device": _join(metadata.get("device"), "name", "driver"),
-        "recipe": line.recipe,
-        "parameters": of_parameters(line.parameters),
+        "recipe": about.recipe,
+        "parameters": of_parameters(about.parameters),
         "front end": str(metadata.get("front_end", "")),
         "options": " ".join(_write_options(entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
@@ -188,67 +179,64 @@ def _describe(summary: ListedEntry, entry: Entry, line: CacheEntry) -> str:
             f"{name} ({dtype or 'any'} {kind})"
             for name, kind, dtype, _required in metadata.get("arguments", ())
         ),
-        "dtypes": listing.write_dtypes(line.dtypes) if line.layer == settings.BINARY else "",
-        "built": f"{output.format_date(line.built)}, in {output.format_seconds(line.build_seconds)}",
-        "uses": f"{line.uses}, last {output.format_ago(line.last_used)}" if line.uses else "none",
+        "dtypes": listing.write_dtypes(about.dtypes) if is_program else "",
+        "built": f"{output.format_date(about.built)}, in {output.format_seconds(about.build_seconds)}",
+        "uses": f"{about.uses}, last {output.format_ago(about.last_used)}"
+        if about.uses
+        else "none",
         "complete": _write_completeness(metadata),
-        "size": f"{output.format_size(line.bytes)} on disk; {sizes}",
-        "file": shortened(summary.file, room - _INDENT) if room else summary.file,
-        "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning"
+        "size": f"{output.format_size(about.bytes)} on disk; {', '.join(sizes)}",
+        "file": shortened(row.file, room - _INDENT) if room else row.file,
+        "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {about.kernel} --tuning"
         if measured
         else "",
-        **{
-            f"partner {number}" if numbered else "partner": key
-            for number, key in enumerate(line.partners, 1)
-        },
     }
+    for number, key in enumerate(about.partners, 1):
+        facts[f"partner {number}" if len(about.partners) > 1 else "partner"] = key
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
 def _describe_in_full(
-    summary: ListedEntry, entry: Entry, line: CacheEntry, wanted: Sequence[str]
+    row: ListedEntry, entry: Entry, about: CacheEntry, wanted: Sequence[str]
 ) -> dict[str, Any]:
     """Write an entry as JSON."""
     return {
-        **line._asdict(),
-        "file": summary.file,
+        **about._asdict(),
+        "file": row.file,
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        **{name: _PIECES[name](summary, entry) for name in wanted if name not in _DESCRIBED},
+        **{name: _PIECES[name](row, entry) for name in wanted if name not in _DESCRIBED},
     }
 
 
 # By the name of what is asked for: its text.
 _PIECES: dict[str, Callable[[ListedEntry, Entry], str]] = {
-    "source": lambda summary, entry: _read_text(summary, entry, "source.cl"),
-    "log": lambda summary, entry: _read_text(summary, entry, "build.log"),
-    "invoker": lambda summary, entry: _read_text(summary, entry, "invoker.py"),
-    "parts": lambda _, entry: "\n".join(f"{name} = {value}" for name, value in entry.key.parts),
-    "options": lambda _, entry: "\n".join(_write_options(entry)),
-    "path": lambda summary, _: summary.file,
-    "asm": lambda summary, entry: disassemble(_read_part(summary, entry, "binary")),
+    "source": lambda row, entry: _read_text(row, entry, "source.cl"),
+    "log": lambda row, entry: _read_text(row, entry, "build.log"),
+    "invoker": lambda row, entry: _read_text(row, entry, "invoker.py"),
+    "parts": lambda _row, entry: "\n".join(f"{name} = {value}" for name, value in entry.key.parts),
+    "options": lambda _row, entry: "\n".join(_write_options(entry)),
+    "path": lambda row, _entry: row.file,
+    "asm": lambda row, entry: disassemble(_read_part(row, entry, "binary")),
 }
 
 
-def _read_text(summary: ListedEntry, entry: Entry, part: str) -> str:
-    return _read_part(summary, entry, part).decode("utf-8", "replace").rstrip("\n")
+def _read_text(row: ListedEntry, entry: Entry, part: str) -> str:
+    return _read_part(row, entry, part).decode("utf-8", "replace").rstrip("\n")
 
 
-def _read_part(summary: ListedEntry, entry: Entry, name: str) -> bytes:
-    part = entry.parts.get(name)
-    if part is None:
-        output.fail(
-            f"{summary.address} has no {name}; it has {', '.join(entry.parts) or 'no parts'}"
-        )
-    return part
+def _read_part(row: ListedEntry, entry: Entry, name: str) -> bytes:
+    if name not in entry.parts:
+        output.fail(f"{row.address} has no {name}; it has {', '.join(entry.parts) or 'no parts'}")
+    return entry.parts[name]
 
 
-def _read(summary: ListedEntry) -> Entry:
+def _read(row: ListedEntry) -> Entry:
     try:
-        return summary.read()
+        return row.read()
     except (KeyError, CacheFault, OSError, ValueError) as error:
-        output.fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
+        output.fail(f"{row.layer}: {row.address} cannot be read: {error}")
 
 
 def _write_options(entry: Entry) -> list[str]:
@@ -259,19 +247,19 @@ def _write_options(entry: Entry) -> list[str]:
     ]
 
 
-def _write_completeness(metadata: dict[str, Any]) -> str:
-    if "specialisations" not in metadata:
+def _write_completeness(metadata: Mapping[str, Any]) -> str:
+    """Say if a binary is complete, and for which sizes of work-groups it has code; empty if it cannot be partial."""
+    compiled = metadata.get("specialisations")
+    if compiled is None:
         return ""
-    sizes = ", ".join(
-        f"{kernel}: {' '.join(map(str, compiled))}"
-        for kernel, compiled in metadata["specialisations"].items()
-    )
-    return f"{'yes' if metadata.get('complete') else 'no'}; compiled for {sizes or 'no size'}"
+    sizes = [f"{name}: {' '.join(map(str, own))}" for name, own in compiled.items()]
+    complete = "yes" if metadata.get("complete") else "no"
+    return f"{complete}; compiled for {', '.join(sizes) or 'no size'}"
 
 
-def _join(described: Any, *names: str) -> str:
-    fields = described or {}
-    return ", ".join(str(fields[name]) for name in names if fields.get(name))
+def _join(facts: Any, *names: str) -> str:
+    """Return facts about the platform or the device of a program; empty for other entries, which have none."""
+    return ", ".join(str(facts[name]) for name in names if facts and facts.get(name))
 
 
 def disassemble(binary: bytes) -> str:

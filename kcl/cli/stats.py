@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
 
 import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
-from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, find_left_out, merge
+from kcl.inspect.history.records import OUTCOMES, SELDOM, Counters, merge
 
-BY = ("layer", "kernel", "day")
-# The sort keys of the layers: their order in the line.
-_ORDER = {name: f" {place}" for place, name in enumerate(settings.LAYERS)}
-_COUNTED = (
-    Column("hits"),
-    Column("misses"),
-    Column("defaults", 4),
-    Column("bypassed", 3),
-    Column("errors", 2),
-    Column("hit rate"),
-    Column("spent", 1),
-    Column("saved"),
+BY = ("day", "layer", "kernel")
+_SECONDS: Columns[Mapping[str, Any]] = (
+    (Column("hit rate"), lambda row: write_percent(compute_hit_rate(row))),
+    (Column("spent", 1), lambda row: output.format_seconds(row["seconds"])),
+    (Column("saved"), lambda row: write_saved(row["saved"])),
 )
 
 
@@ -45,7 +41,7 @@ def stats(by: str, reset: bool) -> output.Reply:
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
     A process counts when it has ended. The last few hundred processes are remembered.
 
-    Exits with 0; with 1 where the statistics cannot be read, or removed.
+    Exits with 0; with 1 if the statistics cannot be read, or removed.
     """
     names = [word.strip() for word in by.split(",") if word.strip()]
     unknown = [name for name in names if name not in BY]
@@ -57,53 +53,41 @@ def stats(by: str, reset: bool) -> output.Reply:
     if reset:
         journal.reset()
         return list, lambda: click.echo("statistics, uses and last misses are forgotten"), False
-    rows = add_up(journal.rows(), names)
+    rows = [
+        {**dict(zip(names, place, strict=True)), **row}
+        for place, row in add_up(journal.count_by_day(), names).items()
+    ]
 
     def show() -> None:
         if rows:
-            hidden = find_left_out(rows.values())
-            output.table(
-                [
-                    *(Column(name, 0, "end", 20) for name in names),
-                    *(column for column in _COUNTED if column.title != hidden),
-                ],
-                [(*place, *write_cells(row, hidden)) for place, row in rows.items()],
-            )
-        elif fault := journal.fault():
+            places = [(Column(name, 0, "end", 20), itemgetter(name)) for name in names]
+            output.table([*places, *journal.find_columns(rows), *_SECONDS], rows)
+        elif fault := journal.find_fault():
             output.fail(f"the statistics cannot be read: {fault}")
         else:
             output.say("no look-ups are recorded")
-        for reason, count in Counter(
-            [reason for _digest, reason, _time in purge.read_removed()]
-        ).items():
+        removed = Counter([reason for _digest, reason, _time in purge.read_removed()])
+        for reason, count in removed.items():
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
-    return (
-        lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in rows.items()],
-        show,
-        False,
-    )
+    return lambda: rows, show, False
 
 
 def add_up(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
-    """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    order = [("day", "layer", "kernel").index(name) for name in names]
-    sums = merge({tuple(place[at] for at in order): row} for place, row in rows.items())
-    return dict(sorted(sums.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
-
-
-def write_cells(row: Counters, hidden: str = "") -> tuple[str, ...]:
-    """Write counters as cells of a table, without the hidden one."""
-    return (
-        *(str(int(row[name])) for name in OUTCOMES if name != hidden),
-        write_percent(compute_hit_rate(row)),
-        output.format_seconds(row["seconds"]),
-        write_saved(row["saved"]),
+    """Add up rows that have the same layer, kernel or day; the layers stand in the order of the line."""
+    sums = merge(
+        {tuple(place[BY.index(name)] for name in names): row} for place, row in rows.items()
     )
 
+    def order(place: tuple[str, ...]) -> list[tuple[int, str]]:
+        layers = settings.LAYERS
+        return [(layers.index(word) if word in layers else len(layers), word) for word in place]
 
-def compute_hit_rate(row: Counters) -> float | None:
-    """Return the share of hits among the look-ups that wanted one; None where there were none."""
+    return {place: sums[place] for place in sorted(sums, key=order)}
+
+
+def compute_hit_rate(row: Mapping[str, Any]) -> float | None:
+    """Return the share of hits among the look-ups that wanted one; None if there were none."""
     looks = sum(row[name] for name in OUTCOMES if name != SELDOM)
     return row["hits"] / looks if looks else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from kcl import foreign
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
+from kcl.base.text.tables import Column, Columns
 from kcl.cache import layers
 from kcl.cache.faults import site_words
 from kcl.cli import output, stats
@@ -25,20 +25,21 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
 from kcl.remote import state
 
-_HEAD = (
-    Column("layer"),
-    Column("state", 0, "words", 18),
-    Column("entries"),
-    Column("size"),
-    Column("newest", 3),
-    Column("hit rate", 1),
-    Column("saved", 2),
-    Column("directory", 0, "middle", 28),
-    Column("decided by", 4),
-)
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
-# What a row of the table says of a cache that does not say it.
-_ROW = {
+# A row is the value for `--json`.
+_COLUMNS: Columns[Mapping[str, Any]] = (
+    (Column("layer"), lambda row: row["layer"]),
+    (Column("state", 0, "words", 18), lambda row: _write_state(row)),  # noqa: PLW0108  (it stands below)
+    (Column("entries"), lambda row: str(row["entries"]) if _is_counted(row) else ""),
+    (Column("size"), lambda row: output.format_size(row["bytes"]) if _is_counted(row) else ""),
+    (Column("newest", 3), lambda row: output.format_ago(row["newest"])),
+    (Column("hit rate", 1), lambda row: stats.write_percent(row["hit_rate"])),
+    (Column("saved", 2), lambda row: stats.write_saved(row["saved"]) if row["saved"] else ""),
+    (Column("directory", 0, "middle", 28), lambda row: row["directory"]),
+    (Column("decided by", 4), lambda row: row["why"]),
+)
+# What the row of a cache says if the cache does not say it.
+_UNSAID = {
     "version": "",
     "hit_rate": None,
     "saved": None,
@@ -61,16 +62,20 @@ def status(everything: bool) -> output.Reply:
     something, or with --all. Below the table stand programs that are still being completed, and switches of the last
     week that came too late.
 
-    Exits with 0; with 1 where a layer's directory or file cannot be used.
+    Exits with 0; with 1 if a layer's directory or file cannot be used.
     """
-    totals, waiting = stats.add_up(journal.rows(), ["layer"]), misses.find_pending()
+    chosen, waiting = settings.read(), misses.find_pending()
+    totals = stats.add_up(journal.count_by_day(), ["layer"])
     own = [_describe_layer(name, totals.get((name,))) for name in settings.LAYERS]
-    site_stores = zip(*map(layers.sites, settings.LAYERS), strict=True)
-    facts = {
+    late = journal.find_late()
+    facts: dict[str, Any] = {
         "layers": [*own, *map(_describe_foreign, ROWS)],
-        "max_size": settings.read().max_size,
+        "max_size": chosen.max_size,
         "pins": space.read_pins(),
-        "sites": [*map(_describe_site, settings.read().site, site_stores)],
+        "sites": [
+            _describe_site(root, stores)
+            for root, *stores in zip(chosen.site, *map(layers.sites, settings.LAYERS), strict=True)
+        ],
         "remote": state.facts(),
         "pending": {
             "programs": len(waiting.here),
@@ -79,30 +84,34 @@ def status(everything: bool) -> output.Reply:
             "elsewhere": waiting.devices(),
             "words": waiting.described(),
         },
-        "late": [
-            {name: value for name, value in note.items() if name != "program"}
-            for note in journal.late()
-        ],
-        "notes": list(settings.read().rejected),
+        "late": [{name: note[name] for name in note if name != "program"} for note in late],
+        "notes": list(chosen.rejected),
     }
-    return (lambda: facts, lambda: _show(facts, everything), any(row["fault"] for row in own))
+
+    def show() -> None:
+        rows = [row for row in facts["layers"] if row["directory"]]
+        output.table(_COLUMNS, [row for row in rows if everything or _is_usual(row)])
+        for line in _write_lines(facts):
+            output.say(line)
+
+    return lambda: facts, show, any(row["fault"] for row in own)
 
 
 def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
     layer, fault = layers.unopened(name), ""
-    on = not layer.state.startswith("off: ")
+    is_on = not layer.state.startswith("off: ")
     try:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
     # A layer that is off opens no file.
-    stores = inventory.find_stores(name, []) if on and not fault else []
-    content = contents.total([inventory.measure_store(name, store) for store in stores])
+    stores = inventory.find_stores(name, []) if is_on and not fault else []
+    content = contents.add_up([inventory.measure_store(name, store) for store in stores])
     return {
         "layer": name,
         "kind": KCL,
         "title": f"kcl's {name} layer",
-        "on": on,
+        "on": is_on,
         "reason": layer.off(),
         **_describe_place(Place(layer.place, option.reason()), content),
         "hit_rate": stats.compute_hit_rate(counters) if counters else None,
@@ -112,11 +121,11 @@ def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
 
 
 def _describe_foreign(name: str) -> dict[str, Any]:
-    facts, off = ROWS[name], foreign.off(name)
+    row, off = ROWS[name], foreign.off(name)
     return {
         "layer": name,
-        "kind": NEIGHBOUR if facts.neighbour else BELOW,
-        "title": facts.title,
+        "kind": NEIGHBOUR if row.neighbour else BELOW,
+        "title": row.title,
         "on": not off,
         "reason": off,
         **_describe_place(foreign.place(name), contents.measure(name)),
@@ -126,19 +135,20 @@ def _describe_foreign(name: str) -> dict[str, Any]:
 
 
 def _describe_place(place: Place, content: contents.Contents) -> dict[str, Any]:
-    return {"directory": place.path, "why": place.why, **content._asdict(), **_ROW}
+    return {"directory": place.path, "why": place.why, **content._asdict(), **_UNSAID}
 
 
 def _describe_site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
-    """Describe a site directory: the entries of its stores, or why it is not used."""
-    faults: list[inventory.Refusal] = []
+    """Describe a site directory: the entries of its stores, one for each layer, or why it is not used."""
+    faults: inventory.Faults = []
     entries = [
         entry
         for layer, store in zip(settings.LAYERS, stores, strict=True)
         for entry in inventory.read_store(layer, store, faults)
     ]
-    empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
-    fault = site_words(faults[0].reason) if faults else "" if entries else empty
+    fault = site_words(faults[0].reason) if faults else ""
+    if not entries and not faults:
+        fault = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
     return {
         "directory": root,
         "entries": sum(entry.is_shown for entry in entries),
@@ -147,36 +157,29 @@ def _describe_site(root: str, stores: Sequence[layers.Files]) -> dict[str, Any]:
     }
 
 
-def _show(facts: dict[str, Any], everything: bool) -> None:
+def _write_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines below the table."""
     rows, pending = facts["layers"], facts["pending"]
-    placed = [row for row in rows if row["directory"]]
-    output.table(_HEAD, [_write_cells(row) for row in placed if everything or _is_usual(row)])
-    lines = list(facts["notes"])
-    used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
-    if used and facts["max_size"]:
-        lines.append(
-            f"kcl's entries take {output.format_size(used)} of at most {output.format_size(facts['max_size'])}"
-        )
+    yield from facts["notes"]
+    used, bound = sum(row["bytes"] for row in rows if row["kind"] == KCL), facts["max_size"]
+    if used and bound:
+        yield f"kcl's entries take {output.format_size(used)} of at most {output.format_size(bound)}"
     if facts["pins"]:
-        lines.append(
-            f"kernels held by {counted(len(facts['pins']), 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
-        )
+        pins = counted(len(facts["pins"]), "pin", "pins")
+        yield f"kernels held by {pins} stay whatever the bound is: `kcl pin` lists them"
     for site in facts["sites"]:
-        usage = f"{counted(site['entries'], 'entry', 'entries')}, {output.format_size(site['bytes'])}, read only"
-        lines.append(f"site {site['directory']}: {site['fault'] or usage}")
-    lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
-    lines += facts["remote"]["words"]
+        entries = counted(site["entries"], "entry", "entries")
+        usage = f"{entries}, {output.format_size(site['bytes'])}, read only"
+        yield f"site {site['directory']}: {site['fault'] or usage}"
+    yield from (f"{row['layer']}: {row['fault']}" for row in rows if row["fault"])
+    yield from facts["remote"]["words"]
     since = f", the first since {output.format_ago(pending['since'])}" if pending["since"] else ""
-    lines += [f"{words}{since}" for words in pending["words"]]
-    lines += [
-        f"{late['driver']} ({output.format_ago(late['time'])}): {late['words']}"
-        for late in facts["late"]
-    ]
-    for line in lines:
-        output.say(line)
+    yield from (f"{words}{since}" for words in pending["words"])
+    for late in facts["late"]:
+        yield f"{late['driver']} ({output.format_ago(late['time'])}): {late['words']}"
 
 
-def _is_usual(row: dict[str, Any]) -> bool:
+def _is_usual(row: Mapping[str, Any]) -> bool:
     """Return True for a cache that is here, or holds something, or that the user switched off."""
     if row["bytes"] or row["kind"] == NEIGHBOUR:
         return bool(row["bytes"])
@@ -184,21 +187,14 @@ def _is_usual(row: dict[str, Any]) -> bool:
     return not row["on"] or (row["here"] and not is_seldom)
 
 
-def _write_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    is_counted = row["on"] or row["kind"] != KCL
-    state = f"partly off: {row['reason']}" if row["reason"] else "on"
+def _is_counted(row: Mapping[str, Any]) -> bool:
+    """Return False for a layer of kcl that is off: nobody looked at its files, so they are not said to be none."""
+    return bool(row["on"]) or row["kind"] != KCL
+
+
+def _write_state(row: Mapping[str, Any]) -> str:
     if not row["on"]:
-        state = f"off: {row['reason']}"
-    elif row["kind"] == KCL and not row["bytes"] and row["fault"]:
-        state = "memory only"
-    return (
-        row["layer"],
-        state,
-        str(row["entries"]) if is_counted else "",
-        output.format_size(row["bytes"]) if is_counted else "",
-        output.format_ago(row["newest"]),
-        stats.write_percent(row["hit_rate"]),
-        stats.write_saved(row["saved"]) if row["saved"] else "",
-        row["directory"],
-        row["why"],
-    )
+        return f"off: {row['reason']}"
+    if row["kind"] == KCL and not row["bytes"] and row["fault"]:
+        return "memory only"
+    return f"partly off: {row['reason']}" if row["reason"] else "on"

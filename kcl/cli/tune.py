@@ -111,14 +111,14 @@ class Session:
         if self._left <= 0:
             self._complain(f"{kernel.name} is not tuned: no time of --total is left")
             return
-        from kcl.choices.tuning import chooser, tuner
+        from kcl.choices.tuning import chooser
 
         # A recipe may launch another kernel.
         chooser.tune_untuned(None)
         began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
             options = {**self._options, "search": None, "tolerance": None, "anyway": True}
-            tuning = tuner.tune(kernel, queue, arguments, seconds=seconds, **options)
+            tuning = kernel.tune(queue, arguments, seconds=seconds, **options)
             output.say(str(tuning), err=True)
             self._is_tuned = self._is_tuned and tuning.was_time
         except KeyboardInterrupt:

@@ -24,17 +24,17 @@ def unpack(directory: str, kernel: str | None) -> None:
     recipes/kernel/key: dispatch_table.txt, summary-LEVEL.txt, and links to the programs of the table by their numbers.
     Any other folder that is there already is left as it is.
 
-    Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
+    Exits with 0; with 1 if an entry is damaged, or a file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     pairs = [
         (row, entry)
         for row in inventory.entries(faults=faults)
         if kernel in (None, row.kernel) and (entry := inventory.read(row, faults)) is not None
     ]
     invokers = {
-        inventory.identify_launch(entry): entry
+        inventory.identify_launch(entry): entry.parts.get("invoker.py")
         for row, entry in pairs
         if row.layer == settings.GENERATOR
     }
@@ -43,21 +43,19 @@ def unpack(directory: str, kernel: str | None) -> None:
     }
     written = there = 0
     for row, entry in pairs:
-        is_program, launched = row.layer == settings.BINARY, inventory.identify_launch(entry)
-        if not is_program and launched in programs:
+        launched = inventory.identify_launch(entry)
+        if row.layer != settings.BINARY and launched in programs:
             # The invoker lies beside its program.
             continue
-        beside = invokers.get(launched, entry).parts
-        launcher = {"invoker.py": beside["invoker.py"]} if "invoker.py" in beside else {}
-        folder = dump.find_folder(directory, row.address, entry)
-        is_new = dump.write(folder, dump.collect_files(row.address, entry, launcher))
+        invoker = invokers.get(launched)
+        files = dump.collect_files(row.address, entry, {"invoker.py": invoker} if invoker else {})
+        is_new = dump.write(dump.find_folder(directory, row.address, entry), files)
         written, there = written + is_new, there + (not is_new)
     for folder, files, numbered in views.folders(directory, kernel):
         _write_recipe(directory, folder, files, numbered)
         written += 1
-    output.say(
-        f"{written} folders written to {directory}" + (f", {there} were there" if there else "")
-    )
+    were_there = f", {there} were there" if there else ""
+    output.say(f"{written} folders written to {directory}{were_there}")
     output.complain(*faults)
     output.end(bool(faults))
 

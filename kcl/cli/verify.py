@@ -9,7 +9,7 @@ from kcl.cache.stores import digest_of
 from kcl.cli import output
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Refusal
+from kcl.inspect.inventory import Faults, Refusal
 
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
 _CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
@@ -26,9 +26,9 @@ def verify(headers: bool) -> output.Reply:
 
     PoCL's own cache is checked too: files that are empty, cut short or something else are damaged.
 
-    Exits with 0; with 1 where an entry is damaged.
+    Exits with 0; with 1 if an entry is damaged.
     """
-    faults: list[Refusal] = []
+    faults: Faults = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
     faults += inventory.find_damaged_below()
     return (
@@ -44,12 +44,12 @@ def verify(headers: bool) -> output.Reply:
     )
 
 
-def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
-    """Check the entries of a layer; returns their number."""
+def _check(layer: str, headers: bool, faults: Faults) -> int:
+    """Check the entries of a layer; return their number."""
     sound, before = 0, len(faults)
     for entry in inventory.entries(layer, faults=faults, all_rows=True):
         try:
-            if digest_of(entry.address) != entry.key.digest:
+            if headers and digest_of(entry.address) != entry.key.digest:
                 raise DamagedEntry(f"the entry is that of another key: {entry.key.digest}")
             if not headers:
                 entry.read()
@@ -63,7 +63,7 @@ def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
     return sound + len(faults) - before
 
 
-def _show(checked: dict[str, int], faults: list[Refusal]) -> None:
+def _show(checked: dict[str, int], faults: Faults) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
     lines += {_CURE_OF_POCL if fault.cache == "pocl" else _CURE: None for fault in faults}

@@ -15,9 +15,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple
 
-from kcl.base import process, settings
+from kcl.base import is_being_imported, process, settings
 from kcl.base.settings import trust
 from kcl.foreign.table import ROWS, CacheRow, placed_by
+
+CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+# The variables that decide the place of each cache.
+_DECIDING = {name: row.variables for name, row in ROWS.items()}
 
 
 class Place(NamedTuple):
@@ -34,9 +38,9 @@ def off(name: str) -> str:
 
 def off_by_variable(name: str) -> str:
     """Return the variable that switches the cache `name` off now, and the reason; empty if there is none."""
-    first = _observations().first
-    if not first:
-        first.update(os.environ)
+    at_first_use = _observations().at_first_use
+    if not at_first_use:
+        at_first_use.update(os.environ)
     return switched_off(ROWS[name], os.environ)
 
 
@@ -58,7 +62,7 @@ def place(name: str) -> Place:
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return the place of a cache in an environment, and the variable that decided it."""
-    places = (_filled(template, environment) for template in row.places)
+    places = (_fill_in(template, environment) for template in row.places)
     return next(filter(None, places), Place("", ""))
 
 
@@ -79,33 +83,31 @@ class Start:
 
 
 class Observations:
-    """What this process has seen of its environment.
-
-    `first` is that at kcl's first use of a switch: a layer was used, hence a driver was loaded. `code` has the
-    variables that change code, as drivers have read them by now; see `code_variables`. `there` has the directories of
-    caches that were seen, by the cache and the variables that decide.
-    """
+    """What this process has seen of its environment."""
 
     def __init__(self) -> None:
-        self.first: dict[str, str] = {}
-        self.code: dict[str, str] = {}
-        self.there: dict[tuple[str | None, ...], str] = {}
+        # The environment at kcl's first use of a switch: a layer was used, hence a driver was loaded.
+        self.at_first_use: dict[str, str] = {}
+        # The variables that change code, as drivers have read them by now: see `code_variables`.
+        self.read_by_drivers: dict[str, str] = {}
+        # The directories of caches that were seen, by the cache and the values of the variables that decide.
+        self.directories: dict[tuple[str | None, ...], str] = {}
 
     def on_change(self) -> None:
         # Layers then read their switches again.
-        self.first.clear()
+        self.at_first_use.clear()
 
 
 _start = process.shared(Start)
 _observations = process.own(Observations)
 
 
-def begin() -> None:
+def record_start() -> None:
     """Record the current environment as that of the program's start, after `kcl run` has set variables for it."""
     _start().environment = dict(os.environ)
 
 
-def changed() -> bool:
+def has_changed() -> bool:
     """Return True if this process has changed a variable of kcl or of a row since its start or kcl's first use."""
     start, first, now = environments()
     names = {name for row in ROWS.values() for name in row.variables}
@@ -116,7 +118,7 @@ def changed() -> bool:
 def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Return the environment of this process at its start, at kcl's first use of a switch, and now."""
     now = dict(os.environ)
-    return dict(_start().environment), dict(_observations().first) or now, now
+    return dict(_start().environment), dict(_observations().at_first_use) or now, now
 
 
 def directory_in_use(name: str) -> str:
@@ -125,12 +127,13 @@ def directory_in_use(name: str) -> str:
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one. A
     directory that was there is not looked for again: a driver that has made it uses it.
     """
-    decided, there = (name, *map(os.environ.get, _DECIDING[name])), _observations().there
-    if decided in there:
-        return there[decided]
+    decided = (name, *map(os.environ.get, _DECIDING[name]))
+    seen = _observations().directories
+    if decided in seen:
+        return seen[decided]
     here = place(name).path
     if os.path.isdir(here):
-        there[decided] = here
+        seen[decided] = here
         return here
     start, first, _now = environments()
     earlier = (place_in(ROWS[name], environment).path for environment in (first, start))
@@ -142,22 +145,15 @@ def active_directory(name: str) -> str | None:
     return None if off(name) else os.path.abspath(directory_in_use(name))
 
 
-# The variables that decide the place of each cache.
-_DECIDING = {name: row.variables for name, row in ROWS.items()}
-
-
-def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
+def _fill_in(template: str, environment: Mapping[str, str]) -> Place | None:
     """Fill in a template of a row's places; return None for a missing variable."""
-    # The path may be another one than the variable says: platformdirs ignores a relative path.
+    # platformdirs ignores a variable with a relative path.
     if template.startswith("user:"):
         application = template.removeprefix("user:")
-        path, xdg = (
-            settings.user_cache_dir(application, environment),
-            environment.get("XDG_CACHE_HOME"),
-        )
-        return Place(
-            path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default"
-        )
+        path = settings.user_cache_dir(application, environment)
+        xdg = environment.get("XDG_CACHE_HOME")
+        is_by_xdg = xdg and path == os.path.join(xdg, application)
+        return Place(path, "XDG_CACHE_HOME" if is_by_xdg else "default")
     if template.startswith("~"):
         home = environment.get("HOME", "")
         home = home if os.path.isabs(home) else settings.home()
@@ -173,16 +169,13 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     )
 
 
-CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
-
-
 def code_variables() -> list[tuple[str, str]]:
     """Return the set variables that change generated code while every OpenCL string stays the same, sorted.
 
     A look-up and a build call this. PoCL reads a variable at each build until it is set, and keeps that value (its
     `pocl_get_string_option`). A driver that reads at its start may not have seen what the program set: that differs.
     """
-    read, start = _observations().code, _start().environment
+    read, start = _observations().read_by_drivers, _start().environment
     for name in CODE_VARIABLES:
         if name in os.environ:
             read.setdefault(name, os.environ[name])
@@ -194,19 +187,16 @@ def code_variables() -> list[tuple[str, str]]:
 
 
 def read_variables() -> dict[str, str]:
-    """Return the values that drivers have read by now, of variables that change code."""
+    """Return the same variables with their values alone, as a child has to have them."""
     code_variables()
-    return dict(_observations().code)
+    return dict(_observations().read_by_drivers)
 
 
 @contextmanager
 def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Have variables of the environment in a block; None stands for a variable that is not set."""
-    before = {
-        name: os.environ.get(name)
-        for name, value in wanted.items()
-        if os.environ.get(name) != value
-    }
+    """Set variables of the environment within the block; None stands for a variable that is not set."""
+    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: value for name, value in before.items() if value != wanted[name]}
     try:
         settings.set_variables({name: wanted[name] for name in before})
         yield
@@ -257,8 +247,7 @@ def off_by_call(name: str) -> str:
         return ""
     module, attribute, off, words = flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
-    # A miss of another thread may have switched loopy's caches off: the user's wish is that before
-    # it.
+    # A miss of another thread may have switched loopy's caches off: before it is the user's wish.
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
     return words if is_off and not by_kcl else ""
 
@@ -270,24 +259,20 @@ def import_anyway(name: str) -> None:
     """
     module = sys.modules.get(name)
     # An import that another thread has begun is awaited.
-    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
-        with_usable_cache(lambda: import_module(name))
+    if module is None or is_being_imported(module):
+        load_with_usable_cache(lambda: import_module(name))
 
 
-def with_usable_cache(load: Callable[[], object]) -> None:
+def load_with_usable_cache(load: Callable[[], object]) -> None:
     """Call `load`; without a usable cache directory call it with a private one among the temporary directories."""
     import sqlite3
 
     try:
-        if not any(
-            map(
-                os.path.isabs,
-                (os.environ.get("XDG_CACHE_HOME", "").strip(), os.path.expanduser("~")),
-            )
-        ):
+        roots = (os.environ.get("XDG_CACHE_HOME", "").strip(), os.path.expanduser("~"))
+        if not any(map(os.path.isabs, roots)):
             raise FileNotFoundError("this user has no home directory")
         trust.check_writer(settings.user_cache_dir("pytools"))
-        with _uncollected():
+        with _resting_collector():
             load()
     except (OSError, sqlite3.Error):
         from kcl.foreign import usable
@@ -314,7 +299,7 @@ _collector = process.shared(RestingCollector)
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _resting_collector() -> Iterator[None]:
     """Let Python's collector rest in a block, and have it take the objects of the block for old ones.
 
     An import makes some hundred thousand objects that last: the collector spends 25 ms on those of loopy.

@@ -60,30 +60,28 @@ def is_too_wide(path: str) -> bool:
 
 def measure(name: str) -> Contents:
     """Count the contents of the cache `name`; opens its databases for reading, and no other file."""
-    return of(files(name), ROWS[name].entry)
+    return count(files(name), ROWS[name].entry)
 
 
-def of(paths: Iterable[str], counting: str) -> Contents:
+def count(paths: Iterable[str], counting: str) -> Contents:
     """Count files, and the files below directories: an entry is a file with a matching name, or with `rows` a row."""
     entries = size = 0
     oldest, newest, fault = 0.0, 0.0, ""
     for path, status in _walk(paths):
         size += status.st_size
-        oldest, newest = (
-            min(oldest or status.st_mtime, status.st_mtime),
-            max(newest, status.st_mtime),
-        )
+        oldest = min(oldest or status.st_mtime, status.st_mtime)
+        newest = max(newest, status.st_mtime)
         if counting != "rows":
             entries += bool(re.fullmatch(counting, os.path.basename(path)))
         elif not path.endswith(trust.SIDECARS):
             try:
-                entries += _count(path)
+                entries += _count_rows(path)
             except sqlite3.Error as error:
                 fault = f"{path}: {error}"
     return Contents(entries, size, oldest, newest, fault)
 
 
-def total(parts: Sequence[Contents]) -> Contents:
+def add_up(parts: Sequence[Contents]) -> Contents:
     """Return the sum of contents; its fault is the first fault."""
     return Contents(
         sum(part.entries for part in parts),
@@ -152,7 +150,7 @@ def _scan(path: str) -> Iterator[os.DirEntry[str]]:
             yield from items
 
 
-def _count(path: str) -> int:
+def _count_rows(path: str) -> int:
     """Count the rows of all tables of a database, opened for reading; raises sqlite3.Error."""
     with closing(
         sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)

@@ -37,9 +37,9 @@ def find() -> list[LateSwitch]:
             "cache": name,
             "variable": variable,
             "value": now.get(variable),
-            "words": f"{_describe_change(variable, now)} too late for {words}",
+            "words": f"{_describe_change(variable, now)} too late for {owner}",
         }
-        for (name, variable), words in late.items()
+        for (name, variable), owner in late.items()
     ]
 
 

@@ -23,7 +23,8 @@ SHELLS = {
         lambda value: "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'",
     ),
     "powershell": (
-        *("Remove-Item Env:{} -ErrorAction SilentlyContinue", "$env:{} = {}"),
+        "Remove-Item Env:{} -ErrorAction SilentlyContinue",
+        "$env:{} = {}",
         lambda value: "'" + value.replace("'", "''") + "'",
     ),
 }
@@ -32,7 +33,7 @@ SHELLS = {
 Change = dict[str, str | None]  # by variable: the value to set, None to unset
 
 
-def made(off: list[str], on: list[str], directory: str | None) -> Change:
+def plan_change(off: list[str], on: list[str], directory: str | None) -> Change:
     """Return the change for a wish; raises ValueError for a wish that no variable can fulfil.
 
     `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
@@ -91,9 +92,8 @@ def _expand(names: list[str]) -> list[str]:
         *settings.LAYERS,
         *(name for name, row in ROWS.items() if row.switches and not row.neighbour),
     ]
-    return list(
-        dict.fromkeys(part for name in names for part in (every if name == ALL else [name]))
-    )
+    expanded = [part for name in names for part in (every if name == ALL else [name])]
+    return list(dict.fromkeys(expanded))
 
 
 def _find_switches(name: str) -> dict[str, str]:

@@ -15,10 +15,10 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def fault(path: str, gives: bool = False) -> str:
-    """Return the reason why a directory, which need not exist, is not writable; empty if it is. Leaves no file.
+    """Return why files cannot be made in a directory, which need not exist; empty if they can. Leaves no file.
 
     Mode bits say nothing of full disks, quotas and root: a file without a name is written. Root counts as unable to
-    write in the home of another user, who could not remove a file of root; `gives` says that its writer gives it away.
+    write in the home of another user, who could not remove a file of root, unless the writer `gives` its files away.
     """
     there = trust.nearest(path)
     try:

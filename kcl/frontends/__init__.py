@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings, uncounted
+from kcl.base import hide_from_warnings, process, settings
 from kcl.errors import RecipeError
 from kcl.generate import carrying, thread
 
@@ -304,4 +304,4 @@ def _waiting_import(
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
-uncounted(_waiting_import)
+hide_from_warnings(_waiting_import)

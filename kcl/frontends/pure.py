@@ -10,10 +10,13 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl import frontends
-from kcl.cache.key import Key
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.frontends.loopy import moment
-from kcl.frontends.loopy.callables import pure
+from kcl.frontends.loopy.callables.encoder import Encoder
 from kcl.generate import carrying
+from kcl.generate.evidence import PARAMETER, site_of
+from kcl.generate.protocol import Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,26 +27,24 @@ if TYPE_CHECKING:
     from kcl.generate.protocol import Unit
 
 
-class PureResult:
+class PureResult(Result):
     """A pure recipe with its parameters; the key holds its inputs as of the first query."""
 
-    remark = ""
+    # The front ends that the recipe's code names, once the key was asked for.
+    front_ends: frozenset[str] = frozenset()
 
     def __init__(self, call: RecipeCall) -> None:
         self.name = call.name
-        # The front ends that the recipe's code names.
-        self.front_ends: frozenset[str] = frozenset()
         self._call = call
         self._unit: Unit | None = None
-        self._has_key = False
-        # True once the key was asked for.
         self._is_asked = False
-        # The moment of the key, None while none can be known.
+        # The moment of the key, None while none can be known. A key may fail after its moment.
         self._moment: moment.Moment | None = None
+        self._has_key = False
 
     def renew(self) -> bool:
-        """Forget the key if a program changed the generators since; return True if it did."""
-        if not self._is_asked or (self._moment is not None and moment.stands(self._moment)):
+        """Forget the key if a program changed the generators since. Return True if the key was forgotten."""
+        if not self._is_asked or moment.stands(self._moment):
             return False
         self._moment, self._unit, self._has_key = None, None, False
         return True
@@ -53,7 +54,7 @@ class PureResult:
         self.front_ends = _front_ends(self._call)
         self._is_asked = True
         now = self._moment = moment.now()
-        key = Key((*moment.parts(), *moment.state(now), *pure.key_parts(self._call)))
+        key = Key((*moment.parts(), *moment.state(now), *key_parts(self._call)))
         self._has_key = True
         return key
 
@@ -78,21 +79,38 @@ class PureResult:
             refused = moment.CHANGED
         return code, refused
 
-    def prove(self) -> None:
-        """Write nothing: no call was recorded."""
-
     def evidence(self) -> Evidence:
         """Return the text and the place of the recipe; slow."""
         from kcl.generate import evidence
 
         return evidence.of_recipe(self._call)
 
-    def options(self) -> None:
-        """Decide nothing: a hit does not run the recipe."""
+
+def key_parts(call: RecipeCall) -> list[Part]:
+    """Return the parts of a pure recipe's key; raise UnknownInput if a parameter has no exact text."""
+    encoder, declared = Encoder(), call.declared
+    parameters = {f"{PARAMETER}{name}": value for name, value in call.arguments.items()}
+    with encoder.having(promised=True):
+        try:
+            texts = {
+                name: encoder.encode(value)
+                for name, value in {**parameters, **declared.values}.items()
+            }
+            texts[f"code {call.written.__qualname__}"] = encoder.encode(call.function)
+        except Exception as error:
+            # A parameter may run code of the program, which may raise anything.
+            is_known = isinstance(error, UnknownInput)
+            reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+            where = f"{call.name} ({site_of(call.written)})"
+            raise UnknownInput(f"a parameter or the code of {where}: {reason}") from None
+    return [*declared.parts, *[Part(*pair) for pair in {**texts, **encoder.parts}.items()]]
 
 
 def _front_ends(call: RecipeCall) -> frozenset[str]:
-    """Return the front ends that the code of a recipe names itself; empty if it names none."""
+    """Return the front ends that the code of a recipe names itself; empty if it names none.
+
+    The recipe has not run, and a switch of the generator layer may name one front end alone.
+    """
     scope: dict[str, Any] = getattr(call.written, "__globals__", {})
     names = {getattr(scope.get(name), "__name__", name) for name in _names(call.written.__code__)}
     named = {"loopy": names & {"loopy", "kcl.loopy"}, "opencl": names & {"Source"}}

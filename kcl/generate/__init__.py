@@ -1,6 +1,6 @@
 """Stage 1: the result of a recipe becomes code.
 
-Here is the recipe that a thread runs, and what becomes of its calls of a front end's library meanwhile.
+The package itself says for each thread whether calls of a front end's library are recorded now, and for which recipe.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Modes:
-    """A base class of objects with modes in their attributes."""
+    """An object with attributes that hold for a block of code."""
 
     @contextmanager
     def having(self, **values: Any) -> Iterator[None]:
-        """Set some of the modes in a block."""
+        """Give attributes these values in a block, and their former values after it."""
         before = {name: getattr(self, name) for name in values}
         vars(self).update(values)
         try:
@@ -31,23 +31,32 @@ class Modes:
 class _Thread(threading.local, Modes):
     """The state of this thread."""
 
-    call: RecipeCall | None = None  # the recipe whose calls are recorded
-    carrying = False  # a library runs for kcl, or a recipe runs that is not recorded
-    showing = False  # a value is shown to a person, without the text of what is not made
-    asked = False  # the program, or the recipe that runs, has asked a question that only the library answers
-    reads: Any = None  # what a call reads of pytools' dictionaries on disk
-    carried = 0  # calls that this thread has carried out
+    # The recipe that runs, if its calls are recorded.
+    call: RecipeCall | None = None
+    # True while calls reach the library unrecorded.
+    carrying = False
+    # True while a value is shown to a person: the `repr` of a unit must not make it.
+    showing = False
+    # True once the program, or the recipe that runs, has asked a question that only the library answers.
+    asked = False
+    # What a call reads of pytools' dictionaries on disk. The front end of graphs sets it.
+    reads: Any = None
+    # The calls that this thread has carried out.
+    carried = 0
 
 
 thread = _Thread()
 
 
 def carrying() -> AbstractContextManager[None]:
-    """Let every call through to its library: it runs for kcl, a pure recipe runs, or a recipe with its layer off."""
+    """Let calls of this thread reach their library unrecorded in a block.
+
+    So it is while the library runs for kcl, in a pure recipe, and in a recipe whose layer is off.
+    """
     return thread.having(carrying=True)
 
 
 def shown(value: Any) -> str:
-    """Return the repr of a value; results that are not made appear by class and digest."""
+    """Return the `repr` of a value, in which a unit that is not made appears by class and digest."""
     with thread.having(showing=True):
         return repr(value)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
+from kcl.cache.key import Part
+
 
 class Declarations(NamedTuple):
     """The declarations of one recipe, as `kcl.kernel` takes them.
@@ -22,6 +24,11 @@ class Declarations(NamedTuple):
         """The values that count as the recipe's parameters do; no parameter can bear these names."""
         return {f"depends {number}": value for number, value in enumerate(self.depends)}
 
+    @property
+    def parts(self) -> list[Part]:
+        """The part of a key for the version, if one is declared."""
+        return [] if self.version is None else [Part("declared version", self.version)]
+
 
 class RecipeCall(NamedTuple):
     """A recipe with its parameters and its declarations."""
@@ -30,7 +37,7 @@ class RecipeCall(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
-    # The parameters that no one gives: see `kcl.choices.sizes`.
+    # Parameters that kcl fills in, and no caller: the sizes of a launch (`kcl.choices.sizes`).
     sizes: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> object:

@@ -1,10 +1,12 @@
 """The owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
 
 The standard library counts by the Python version. A distribution counts by its version and its files, wherever they lie.
-One that only runs counts by its record of installed files. An editable install and every file outside of distributions
-are the user's, unless they are a generator's. importlib.metadata has most of this. It takes 4.2 ms of a warm start for
-the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported. This module lists
-each directory with distributions once a process, and reads records as bytes.
+One whose code writes no program text, and only runs, counts by its record of installed files. An editable install and
+every file outside of distributions are the user's, unless they are a generator's.
+
+importlib.metadata has most of this. It takes 4.2 ms of a warm start for the distributions that loopy requires, and 20 ms
+more for its import where pyopencl is not imported. This module lists each directory with distributions once a process,
+and reads records as bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from kcl.generate import files
 # This text counts for the standard library in keys.
 INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 
+# The kinds of owners. `KCL` is also the name of a distribution, and `ABSENT` the text of one that is not there.
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
 # The distributions that turn a recipe into OpenCL C and run it. This is a list, and not what loopy requires by its
@@ -37,7 +40,7 @@ GENERATORS = (
 )
 # The packages that make units of graphs of arrays.
 GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
-# What these hold decides no text.
+# These run with a kernel or before it, and what their modules hold decides no program text.
 ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
 # What the generators import beside: it decides no text.
 HARMLESS = frozenset(
@@ -130,14 +133,12 @@ class InstallationMemos:
         self.path: list[str] = []
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        # By distribution from here on: the site of its installation, and the name of the folder.
+        # By distribution: the site of its installation, and the name of the folder.
         self.homes: dict[str, tuple[_Site, str]] = {}
-        # The text in keys.
+        # By distribution: the text in keys, what the text is of, and the `files.stamp` of that as it was read.
         self.texts: dict[str, str] = {}
-        # What the text is of.
         self.roots: dict[str, files.Roots] = {}
-        # `files.seen` as the text was taken.
-        self.seen: dict[str, str] = {}
+        self.stamps: dict[str, str] = {}
 
 
 _state = process.shared(InstallationMemos)
@@ -313,13 +314,13 @@ def place_of(name: str) -> PackagePlace | None:
 
 
 def count(names: Iterable[str]) -> None:
-    """Take the texts of distributions as they are now, unless they are known; their files are read together."""
+    """Find the texts by which distributions count, unless they are known; their files are read together."""
     state = _state()
     packages = {name: roots_of(name) for name in names if name not in state.texts}
     state.roots |= {name: roots for name, roots in packages.items() if roots}
     digests = files.digests({name: roots for name, roots in packages.items() if roots})
     for name in packages:
-        digest, state.seen[name] = digests.get(name, ("", ""))
+        digest, state.stamps[name] = digests.get(name, ("", ""))
         state.texts[name] = f"{version_of(name)} {digest}" if digest else ABSENT
 
 
@@ -331,7 +332,7 @@ def version_of(name: str) -> str:
 
 
 def counted(name: str) -> str:
-    """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
+    """Return the text by which a distribution counts: version and digest of its files; "absent" if it is not there."""
     text = _state().texts.get(name)
     if text is None:
         count((name,))
@@ -340,17 +341,17 @@ def counted(name: str) -> str:
 
 
 def changed() -> str:
-    """Name a counted distribution whose loaded code its text may not show; empty if there is none.
+    """Return the name of a counted distribution whose loaded code may differ from its text; empty if there is none.
 
-    A file was replaced since the text was taken, or changed after kcl was imported. Of a module that was there before
-    kcl the files count from the begin of the process.
+    A file was replaced since the text was read, or changed after kcl was imported. For a module that the program
+    imported before kcl, it is a change since the process began.
     """
     state = _state()
     packages = [(name, roots) for name, roots in [*state.roots.items()] if name != KCL]
     for name, roots in packages:
         is_early = name.replace("-", "_") in process.BEFORE
         since, listed = process.began() if is_early else process.STARTED, [*files.listed(roots)]
-        is_seen = files.seen(listed) == state.seen[name]
-        if not (is_seen and all(file.changed <= since for file in listed)):
+        is_as_read = files.stamp(listed) == state.stamps[name]
+        if not (is_as_read and all(file.changed <= since for file in listed)):
             return name
     return ""

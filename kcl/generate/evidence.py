@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
 PARAMETER = "parameter "
-# The parts of a key that stand for what is described in full; no path is in a key.
+# The parts of a key that stand for what the record describes in full.
 _CONTENT = frozenset({"record", "unit", "source"})
 _LONGEST = 1000  # characters of a parameter
 
 
 class Evidence(NamedTuple):
-    """The evidence for a later miss of a recipe: the texts of its key.
+    """The evidence for a later miss of a recipe: the texts behind the digests in its key.
 
-    Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
+    Made of a recipe and of its record; ends in the row, or in the journal.
 
-    `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
-    holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
+    `texts` has the text of the recipe's function, `origins` its module and line. `record` has the recipe's calls of its
+    front end, as JSON holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
     """
 
     texts: Mapping[str, str]
@@ -79,6 +79,6 @@ def _text(value: Any) -> str:
         return f"<{type(value).__qualname__}>"
 
 
-def lone(function: str, arguments: list[list[str]]) -> dict[str, Any]:
+def of_one_call(function: str, arguments: list[list[str]]) -> dict[str, Any]:
     """Return the record of one call, as JSON holds it."""
     return {"calls": [{"function": function, "place": "", "arguments": arguments}], "result": 1}

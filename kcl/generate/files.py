@@ -45,13 +45,13 @@ class File(NamedTuple):
 
 
 def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
-    """Return the digest of each package by its name, and what `seen` gave for its files."""
+    """Return the digest of each package by its name, and the `stamp` of its files."""
     moment, name_of_note = time.time_ns(), f"files {_sha256(repr(packages).encode())}"
     old_note, new_note, results = notes.read(name_of_note) or {}, {}, {}
     for name, roots in packages.items():
         files = [*listed(roots)]
         before, digest = old_note.get(name, ("", ""))
-        now = seen(files)
+        now = stamp(files)
         results[name] = digest if before == now else _digest(files), now
         changes = [file.changed for file in files]
         is_settled = all(change < moment - _RECENT for change in changes)
@@ -62,13 +62,16 @@ def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
     return results
 
 
-def seen(files: list[File]) -> str:
-    """Return a digest of the sizes, times and inodes of files."""
+def stamp(files: list[File]) -> str:
+    """Return a digest of the sizes, times and inodes of files: it says when to read them again."""
     return _sha256(marshal.dumps([(file.label, file.status) for file in files], 2))
 
 
 def contents(digest: str) -> dict[str, str]:
-    """Return the digests of files by their labels that make a digest; empty if this machine has not read the files."""
+    """Return the digests of the files behind the digest of a package, by their labels.
+
+    The table is empty if this machine has not read the files.
+    """
     return notes.read(f"files {digest}") or {}
 
 
@@ -121,15 +124,15 @@ def _status(ask: Callable[[], os.stat_result]) -> tuple[int, ...] | None:
 
 def _digest(files: list[File]) -> str:
     """Read files, and note the digest of each for an explanation."""
-    table = {file.label: _content(file.path) for file in files}
+    table = {file.label: _digest_of_file(file.path) for file in files}
     digest = _of_table(table)
     notes.write(f"files {digest}", {label: text[:16] for label, text in table.items()})
     return digest
 
 
-def content(path: str) -> str:
-    """Return the digest of a file, or of the files below a folder, which it reads."""
-    return _of_table({file.label: _content(file.path) for file in listed((("", path),))})
+def digest_of(path: str) -> str:
+    """Read a file, or the files below a folder, and return their digest."""
+    return _of_table({file.label: _digest_of_file(file.path) for file in listed((("", path),))})
 
 
 def _of_table(table: Mapping[str, str]) -> str:
@@ -137,7 +140,7 @@ def _of_table(table: Mapping[str, str]) -> str:
     return _sha256(text.encode("utf-8", "surrogateescape"))
 
 
-def _content(path: str) -> str:
+def _digest_of_file(path: str) -> str:
     try:
         with open(path, "rb") as stream:
             data = stream.read()

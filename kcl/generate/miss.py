@@ -25,96 +25,97 @@ if TYPE_CHECKING:
 _LONGEST = 80  # characters of a parameter in a listing
 
 
-def deciding(made: Unit, base: OpenArguments, dtypes: Dtypes, has_key: bool) -> Dtypes:
+def deciding(unit: Unit, base: OpenArguments, dtypes: Dtypes, has_key: bool) -> Dtypes:
     """Return the dtypes of a call that decide the code. The front end infers dtypes only if some are not needed."""
-    used = {name: dtype for name, dtype in dtypes.items() if name in base.names}
-    needed = {name: dtype for name, dtype in used.items() if name in base.needed}
-    return (
-        needed if has_key and len(needed) < len(used) and made.follows(used, base.needed) else used
-    )
+    chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
+    needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
+    is_enough = has_key and len(needed) < len(chosen) and unit.follows(chosen, base.needed)
+    return needed if is_enough else chosen
 
 
-def generated(
+def generate(
     result: Result,
-    made: Unit,
+    unit: Unit,
     layer: Layer,
-    direct: Key | None,
+    generator_key: Key | None,
     base: OpenArguments,
-    used: Dtypes,
+    dtypes: Dtypes,
     look: Look,
     started: float,
 ) -> tuple[Code, list[tuple[str, Entry]], Look]:
-    """Generate code: the code, the rows that are stored, and the look, which tells why there are none.
+    """Generate code for the deciding dtypes: the code, the rows to store, and the look, which tells why there are none.
 
-    `direct` is the key of the result, None if it has none. The work `started` at a time of `time.perf_counter`.
+    The work `started` at a time of `time.perf_counter`.
     """
     if look.outcome == "miss":
-        made.missed(result.name)
-    code, refused = result.generate(used)
-    why = layer.off(frozenset({made.front_end}))
-    off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
-    refused = refused or off
-    if refused and look.outcome == "miss":
-        look = look._replace(outcome="bypass", reason=refused)
+        unit.refuse_if_forbidden(result.name)
+    code, refusal = result.generate(dtypes)
+    if not refusal and (off := layer.off(frozenset({unit.front_end}))):
+        # The layer was switched off while the unit was made.
+        refusal = f"off: {off}"
+    if refusal and look.outcome == "miss":
+        look = look._replace(outcome="bypass", reason=refusal)
     key, stored = look.key, list[tuple[str, Entry]]()
-    if not refused and look.outcome != "bypass" and direct is not None:
+    if not refusal and look.outcome != "bypass" and generator_key is not None:
         result.prove()
         seconds = time.perf_counter() - started
-        key, stored = entries(direct, result.evidence(), base, code, used, seconds)
-    if layer.chosen.dump:
+        key, stored = entries(generator_key, result.evidence(), base, code, dtypes, seconds)
+    if layer.options.dump:
         port("dump").note_code(code)
     return code, stored, look._replace(key=key)
 
 
 def entries(
-    direct: Key,
+    generator_key: Key,
     evidence: Evidence,
     base: OpenArguments,
     code: Code,
-    used: Dtypes,
+    dtypes: Dtypes,
     seconds: float = 0.0,
 ) -> tuple[Key, list[tuple[str, Entry]]]:
     """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
     metadata = {
         "base": repr(tuple(base)),
-        "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
+        "chosen": {name: dtype_text(dtype) for name, dtype in dtypes.items()},
         "created": int(time.time()),
         "seconds": seconds,
         "options": [_placed(option, evidence) for option in code.text.options],
     }
-    told = texts(evidence)
-    recipe = {"site": evidence.site, "parameters": _parameters(direct, evidence)}
-    key = special_keys(direct, base, used)[-1]
+    explaining = texts(evidence)
+    recipe = {"site": evidence.site, "parameters": _parameters(generator_key, evidence)}
+    key = special_keys(generator_key, base, dtypes)[-1]
     entry = to_entry(code, key, {**metadata, "recipe": recipe})
     # No dtype was chosen: the row of the recipe holds the code.
-    if key.digest == direct.digest:
-        entry.parts.update(told)
+    if key.digest == generator_key.digest:
+        entry.parts.update(explaining)
         return key, [(key.digest, entry)]
     about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata}
-    return key, [(direct.digest, Entry(direct, about, told)), (key.digest, entry)]
+    base_row = Entry(generator_key, about, explaining)
+    return key, [(generator_key.digest, base_row), (key.digest, entry)]
 
 
-def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
-    """Return the starts of the texts of the parameters, for listings: from the record, or from the key of a walk."""
+def _parameters(generator_key: Key, evidence: Evidence) -> list[list[str]]:
+    """Return the starts of the texts of the parameters, for listings: from the record, or from a pure recipe's key."""
     named = [
         (part.name[len(PARAMETER) :], part.value)
-        for part in direct.parts
+        for part in generator_key.parts
         if part.name.startswith(PARAMETER)
     ]
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
-    """Return the parts that explain a later miss: the texts of the reached code, their places, and the record."""
-    told: dict[str, object] = {
+    """Return the parts that explain a later miss: the text of the recipe, its place, and the record."""
+    # The names are those that the explanation of an entry looks for.
+    explaining: dict[str, object] = {
         "reached.json": dict(evidence.texts),
         "origins.json": dict(evidence.origins),
     }
     if evidence.record is not None:
-        told["record.json"] = evidence.record
+        explaining["record.json"] = evidence.record
     return {
         name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
-        for name, value in told.items()
+        for name, value in explaining.items()
     }
 
 

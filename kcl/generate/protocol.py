@@ -1,6 +1,7 @@
 """What a front end is to the line, what a recipe or a library asked for, and what stands in each generator key.
 
-The distributions that generate code count by version and installed files.
+Something *counts* if a key depends on it. It counts *by* the text that stands for it in the key: a distribution that
+generates code counts by its version and the contents of its files.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ FORMAT = "5"
 
 
 class StructureMemo:
-    """The known structures, with the registry that they were found in."""
+    """The answer of `registered`, and the content of pyopencl's registry that it was read from."""
 
     def __init__(self) -> None:
         self.registry: tuple[list[Any], list[str]] = ([], [])
         self.structures: tuple[tuple[str, str], ...] = ()
-        self.names = ""
+        self.digest = ""
 
 
 _state = process.own(StructureMemo)
@@ -55,15 +56,16 @@ def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tu
 
 
 def structure_parts(registry: tuple[tuple[str, str], ...] | None = None) -> list[Part]:
-    """Return the part of a key for the structures that a program registered; none where it registered none."""
+    """Return the part of a key for structures, by default for those registered now; no part if there are none."""
     pairs = registered()[0] if registry is None else registry
     return [Part("state", f"structures {pairs}")] if pairs else []
 
 
 def registered() -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the structures that a program registered with a name in C that no dtype holds: (name, text) of each.
+    """Return what counts of pyopencl's registry of dtypes with their names in C: (structures, digest of the rest).
 
-    The second value is a digest of the names of other dtypes: a program may change the table itself.
+    A structure is a dtype with fields. Its dtype does not hold the name in C, so a structure counts by name and dtype:
+    (name, text). The rest is pyopencl's own, and the program may have edited the registry.
     """
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
     if module is None:
@@ -80,47 +82,53 @@ def registered() -> tuple[tuple[tuple[str, str], ...], str]:
             [dtype for _name, dtype in named_structures]
         )
         texts = sorted([f"{dtype.str} {len(dtype.names or ())} {named[dtype]}" for dtype in others])
-        state.names = hashlib.sha256("; ".join(texts).encode()).hexdigest()
-    return state.structures, state.names
+        state.digest = hashlib.sha256("; ".join(texts).encode()).hexdigest()
+    return state.structures, state.digest
 
 
 class Result(Protocol):
-    """What a recipe or a library asked for, with its key. The caller makes sure that one thread at a time uses it."""
+    """What a recipe or a library asked for, with its key. The caller makes sure that one thread at a time uses it.
+
+    A result without a key is generated with the library's own disk caches as the user set them, and is not stored.
+    """
 
     name: str
     # The reason in the event of the next look-up, if that is a hit.
-    remark: str
+    remark: str = ""
 
     @property
     def front_ends(self) -> frozenset[str]:
         """The front ends that may have a part in it; empty if none is known yet."""
 
     def renew(self) -> bool:
-        """Forget the key if a program can have changed what it stands for; return True if it did."""
+        """Forget the key if a program can have changed what it stands for. Return True if the key was forgotten."""
+        return False
 
     def key(self) -> Key:
         """Return the key; raises the recipe's own error, RecipeError, or UnknownInput if no key can hold it."""
 
     def unit(self) -> Unit:
-        """Return what generates the code. Without a key the library has its caches as the user set them."""
+        """Return what generates the code."""
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code: (Code, why it must not be stored)."""
 
     def prove(self) -> None:
         """Write what later runs need beside the row that is stored next."""
+        return
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a later miss; slow."""
 
     def options(self) -> tuple[str, ...] | None:
-        """Return the build options of this run: no key holds the paths in them. None if the code has them all."""
+        """Return the build options of this run, with the paths that no key holds; None if the code has them all."""
+        return None
 
 
 class OpenArguments(NamedTuple):
-    """The arguments that an outcome leaves open, with the open arguments that decide all the others.
+    """The arguments whose dtypes a unit leaves open, and those `needed` among them, which decide all the others.
 
-    Made by a front end or of a row; ends in the choice of a row.
+    Made by a front end, or of the base that each row has; ends in the choice of a row.
 
     `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
     dtypes of a call can be looked at.
@@ -133,11 +141,14 @@ class OpenArguments(NamedTuple):
 
 
 class Unit:
-    """What generates code, held by its front end. The defaults are those of one that leaves nothing open."""
+    """What generates code, held by its front end. The defaults are those of one that leaves nothing open.
+
+    The stage asks for `code`; a front end defines `generate`, which that calls.
+    """
 
     front_end = ""
-    # The name of the unit in an explanation.
-    shown = "a unit"
+    # What an explanation calls the unit.
+    label = "a unit"
     # The build options as of this run; None if only the code has them.
     options: tuple[str, ...] | None = None
 
@@ -167,7 +178,7 @@ class Unit:
         """Return the names and texts of what decides the code, to explain a later miss."""
         return []
 
-    def missed(self, kernel: str) -> None:
+    def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the library's own error if the user forbids it to generate."""
 
     def code(
@@ -185,28 +196,26 @@ class Unit:
         raise NotImplementedError
 
 
-class FixedResult:
+class FixedResult(Result):
     """A unit that nothing changes once a recipe has returned it."""
 
     def __init__(self, unit: Unit, call: RecipeCall, generators: tuple[str, ...]) -> None:
         self.name = call.name
-        self.remark = ""
-        self.front_ends = frozenset({unit.front_end})
         self._unit = unit
         self._call = call
         self._generators = generators
         self._key: Key | None = None
 
-    def renew(self) -> bool:
-        """Forget nothing."""
-        return False
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front end of the unit."""
+        return frozenset({self._unit.front_end})
 
     def key(self) -> Key:
         """Return the key: what generates, the declared version, and the identity of the unit."""
         if self._key is None:
-            version = self._call.declared.version
-            declared = [] if version is None else [Part("declared version", version)]
             source = Part("source", self._unit.identity())
+            declared = self._call.declared.parts
             self._key = Key((*common_parts(self._generators), *declared, source))
         return self._key
 
@@ -218,14 +227,11 @@ class FixedResult:
         """Generate code, which may always be stored."""
         return self._unit.code(self.name, dtypes)
 
-    def prove(self) -> None:
-        """Write nothing: no call was recorded."""
-
     def evidence(self) -> Evidence:
         """Return the recipe and the unit, which explain a later miss; slow."""
         from kcl.generate import evidence
 
-        described = evidence.lone(self._unit.shown, self._unit.described())
+        described = evidence.of_one_call(self._unit.label, self._unit.described())
         return evidence.of_result(described, self._call, self._key)
 
     def options(self) -> tuple[str, ...] | None:

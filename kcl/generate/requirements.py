@@ -26,9 +26,9 @@ class RequirementMemos:
         self.named: dict[str, list[str]] = {}
         self.requirements: dict[str, list[str]] = {}
         self.required: dict[str, str] = {}
-        # By top-level module: whether its package may hand code to loopy.
+        # The answers of `leads` by top-level module.
         self.leading: dict[str, bool] = {}
-        # The distributions of the modules that lead.
+        # The distributions of the modules that lead, and all that these require.
         self.wanted: set[str] = set()
 
 
@@ -36,9 +36,10 @@ _state = process.shared(RequirementMemos)
 
 
 def leads(name: str) -> bool:
-    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised.
+    """Return True if code of a module may come to loopy, by what its distribution requires; memoised.
 
-    Ask this of others' modules only: see `distributions.is_others`.
+    The distribution requires loopy, pymbolic or kcl, or is required by one that does. Ask this of others' modules only:
+    see `distributions.is_others`.
     """
     state, top = _state(), name.partition(".")[0]
     if top not in state.leading:

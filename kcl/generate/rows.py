@@ -1,8 +1,9 @@
 """How a Kernel's code lies in the generator layer.
 
-A recipe that leaves nothing open has one row, under its generator key. Any other recipe has a base row there, which
-holds the open arguments, and one row for each choice of dtypes. No row stands under the content of a unit: another
-recipe with an equal unit imports its library all the same, and each miss would pay for the digest of its unit.
+A recipe that leaves no dtype open has one row, under its generator key. Any other recipe has a base row there, and one
+row for each choice of dtypes. The base says which arguments are open: each row has it. No row stands under the content
+of a unit: another recipe with an equal unit imports its library all the same, and each miss would pay for the digest of
+its unit.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
-# The rows of many kernels have the same few texts. No reader changes a value.
+# The rows of many kernels have the same few texts, and no reader changes a value.
 _value_of = functools.lru_cache(maxsize=256)(ast.literal_eval)
 
 
@@ -51,14 +52,14 @@ def ready(entry: Entry) -> LaunchableCode:
     return code
 
 
-def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
+def special_keys(generator_key: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
     """Return the keys of the rows to look at: by the deciding dtypes, then by all given dtypes.
 
     Without open arguments this is one row, that of the generator key itself.
     """
     if not base.names:
-        return [direct]
-    common = [*direct.parts, Part("row", "special")]
+        return [generator_key]
+    common = [*generator_key.parts, Part("row", "special")]
     chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
     needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
     keys = [Key([*common, *dtype_parts(needed)])]

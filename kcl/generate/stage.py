@@ -11,7 +11,7 @@ from kcl.base import events, port
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Product, Searching, Stage
+from kcl.cache.lookup import Look, Searching, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, dtype_text, made_ready
 from kcl.errors import UnknownInput
 from kcl.generate import rows
@@ -41,19 +41,20 @@ class CallValues(NamedTuple):
 class Generate(Stage[CallValues]):
     """The stage of one Kernel, with the facts known so far. Thread-safe.
 
-    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own, and after
-    an edit the Kernel `is_mixed`.
+    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own. `is_mixed`
+    is set once an edit gave another key: the Kernel has code of more than one unit.
     """
 
     verb = "generated"
-    refused = "the stored code could not be used"
+    unusable = "the stored code could not be used"
 
     def __init__(self, result: Result) -> None:
+        # The open arguments, once a row or the unit tells them, and the front end of that.
         self.base: OpenArguments | None = None
-        # The front end of the base.
         self.front_end = ""
-        self._asked = result
+        self._result = result
         self._lock = threading.RLock()
+        # The reason why there is no key.
         self._unknown = ""
         self._key: Key | None = None
         self._unit: Unit | None = None
@@ -69,7 +70,7 @@ class Generate(Stage[CallValues]):
         with self._lock:
             if self._key is None and not self._unknown:
                 try:
-                    self._key = self._asked.key()
+                    self._key = self._result.key()
                     # A unit that was made without a key may come from its library's own caches.
                     self._unit = None
                 except UnknownInput as error:
@@ -79,10 +80,10 @@ class Generate(Stage[CallValues]):
     def _renew(self) -> None:
         """Take a unit that a program can edit as it is now; forget what is known of another content."""
         with self._lock:
-            if not self._asked.renew():
+            if not self._result.renew():
                 return
             before, self._key, self._unknown = self._key, None, ""
-            now = None if self.layer.off(self._asked.front_ends) else self.key()
+            now = None if self.layer.off(self._result.front_ends) else self.key()
             if before is None or now is None or before.digest != now.digest:
                 self.base, self._unit, self.is_mixed = None, None, True
 
@@ -94,7 +95,7 @@ class Generate(Stage[CallValues]):
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
         with self._lock:
-            return self._asked.evidence()
+            return self._result.evidence()
 
     def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
@@ -106,34 +107,36 @@ class Generate(Stage[CallValues]):
     def is_stored(self) -> bool:
         """Return True if the layer holds a row of this kernel, for any dtypes."""
         key, layer = self.key(), self.layer
-        off = key is None or layer.off(self._asked.front_ends)
+        off = key is None or layer.off(self._result.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
     def unstored(self, call: CallValues) -> Code:
         """Make the result and generate code, past the layer."""
         with self._lock:
-            return self._asked.generate(self._made(call)[1])[0]
+            return self._result.generate(self._made(call)[1])[0]
 
     # the verbs of the look-up
 
     def name(self, _call: CallValues) -> str:
         """The name of the kernel."""
-        return self._asked.name
+        return self._result.name
 
     def off(self, _call: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
         self._renew()
-        front_ends = self._asked.front_ends
-        if self.layer.is_off(front_ends):
+        front_ends = self._result.front_ends
+        # With the layer off no recipe runs for a key.
+        if self.layer.is_off_for_all(front_ends):
             return self.layer.off(front_ends)
+        # The key names the front end of the result.
         self.key()
-        return self.layer.off(self._asked.front_ends)
+        return self.layer.off(self._result.front_ends)
 
     def guard(self, _call: CallValues) -> threading.RLock:
         """Return the lock that lets one thread at a time work at this Kernel."""
         return self._lock
 
-    def together(self, call: CallValues, look: Look) -> str:
+    def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(call.values).items())
         return Key([Part("generator key", look.digest), *dtypes]).digest
@@ -176,52 +179,53 @@ class Generate(Stage[CallValues]):
         (entry,) = look.entries
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), call)
-        if self.layer.chosen.dump:
+        if self.layer.options.dump:
             port("dump").note_code(ready.code)
-        return look._replace(value=ready, reason=self._asked.remark)
+        return look._replace(value=ready, reason=self._result.remark)
 
-    def counted(self, call: CallValues, look: Look) -> Look:
+    def on_hit(self, call: CallValues, look: Look) -> Look:
         """Under `KCL_DUMP` generate the code of a hit again: the library notes its steps for the dump."""
         # The remark belongs to this look-up.
-        self._asked.remark = ""
-        if not self.layer.chosen.dump:
+        self._result.remark = ""
+        if not self.layer.options.dump:
             return look
         dtypes = dtypes_of(call.values, None if self.base is None else self.base.packed)
         try:
             # A pure recipe runs for its unit.
-            self._asked.unit()
-            self._asked.generate(
+            self._result.unit()
+            self._result.generate(
                 {name: dtypes[name] for name in look.entries[0].metadata["chosen"]}
             )
         except Exception as error:
             # The program needs the stored code alone.
-            events.logger().info("the dump of %s lacks its unit: %r", self._asked.name, error)
+            events.logger().info("the dump of %s lacks its unit: %r", self._result.name, error)
             return look
         return look._replace(reason="generated again for KCL_DUMP", spared=0.0)
 
     def attempt(self, call: CallValues) -> str:
         """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
         with self._lock:
-            return self._asked.generate(self._made(call)[1])[1]
+            return self._result.generate(self._made(call)[1])[1]
 
-    def refusal(self, error: BaseException) -> str:
+    def explain_error(self, error: BaseException) -> str:
         """Return that there is no code, with the error of the front end."""
         words = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
         return words if isinstance(error, Exception) else ""
 
-    def make(self, call: CallValues, look: Look) -> Product:
+    def make(self, call: CallValues, look: Look) -> Look:
         """Make the result and generate code."""
         from kcl.generate import miss
 
         started = time.perf_counter()
-        self._asked.remark = ""
-        made, used = self._made(call)
+        self._result.remark = ""
+        unit, dtypes = self._made(call)
         assert self.base is not None
-        code, entries, look = miss.generated(
-            self._asked, made, self.layer, self._key, self.base, used, look, started
+        code, entries, look = miss.generate(
+            self._result, unit, self.layer, self._key, self.base, dtypes, look, started
         )
         promised = call.launch and look.outcome == "miss" and bool(entries)
-        return Product(self._of_this_run(made_ready(code), call), entries, promised, look)
+        ready = self._of_this_run(made_ready(code), call)
+        return look._replace(value=ready, publish=entries, promised=promised)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; none where they cannot be described."""
@@ -229,28 +233,28 @@ class Generate(Stage[CallValues]):
             return {}
         from kcl.generate import miss
 
-        return miss.described(self._asked)
+        return miss.described(self._result)
 
     # the steps of making
 
     def _made(self, call: CallValues) -> tuple[Unit, Dtypes]:
-        """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
+        """Return the unit, made once a Kernel, and the dtypes of the call that decide the code."""
         if self._unit is None or self.base is None:
-            self._unit = self._asked.unit()
-        made = self._unit
-        dtypes = dtypes_of(call.values, made.packed)
+            self._unit = self._result.unit()
+        unit = self._unit
+        dtypes = dtypes_of(call.values, unit.packed)
         if self.base is None:
-            self.base, self.front_end = made.open(dtypes), made.front_end
+            self.base, self.front_end = unit.open(dtypes), unit.front_end
         if call.launch:
             _require(self.base, call.values)
         from kcl.generate import miss
 
         # Without a key no row has the dtypes.
-        return made, miss.deciding(made, self.base, dtypes, has_key=self._key is not None)
+        return unit, miss.deciding(unit, self.base, dtypes, has_key=self._key is not None)
 
     def _of_this_run(self, ready: LaunchableCode, call: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""
-        options = self._asked.options()
+        options = self._result.options()
         if options not in (None, ready.code.text.options):
             code = ready.code.with_options(options)
             ready = ready._replace(code=code, digest=code.digest)
@@ -258,7 +262,7 @@ class Generate(Stage[CallValues]):
 
     def _named(self, code: Code) -> Code:
         """Return stored code under the kernel's name in this program: another program may have stored it."""
-        name = self._asked.name
+        name = self._result.name
         return (
             code
             if code.text.kernel == name

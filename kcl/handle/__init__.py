@@ -401,7 +401,7 @@ def chooser_of(kernel: Kernel) -> Chooser:
 
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
-    return Lead(kernel.name, kernel._chooser.parameters, shown).described()
+    return Lead(kernel.name, kernel._chooser.parameters, shown).describe()
 
 
 def prepare_only(

@@ -34,13 +34,13 @@ def ready(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> tuple[Lin
     with line.lead() as lead:
         if not values:
             return line, line.code(holder, CallValues(values), lead)
-        refusals.refuse_asked(chooser.name, values)
+        refusals.refuse_unknown_dtypes(chooser.name, values)
         code = line.code(holder, CallValues(values), lead)
         values = line.taken(values, is_new=True)
         if not line.packed:
             invoker = code.code.invoker
             is_opencl = invoker.front_end == "opencl"
-            refusals.refuse_unlike(chooser.name, values, invoker.arguments, is_opencl)
+            refusals.refuse_misfits(chooser.name, values, invoker.arguments, is_opencl)
         return line, code
 
 
@@ -66,7 +66,7 @@ def keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, 
 
 def explained(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
     """Say what each layer holds now and why."""
-    refusals.refuse_asked(chooser.name, values)
+    refusals.refuse_unknown_dtypes(chooser.name, values)
     line, why = chooser.asked(holder, values)
     lines = port("present").lines(
         chooser.name, line.generate, CallValues(values), lambda: bindings_of(holder).build

@@ -1,7 +1,7 @@
 """Inspection: show the contents of the caches, explain misses, find damaged entries, and remove entries.
 
-This module is the part that a warm start imports: the end of a process, with its record in the journal and the reports
-that `KCL_REPORT` asks for. `kcl.inspect.summary` has the texts.
+This module is the part that a warm start imports: the end of a process. A process leaves its record in the journal, and
+prints the reports that `KCL_REPORT` asks for. `kcl.inspect.summary` has their texts.
 """
 
 from __future__ import annotations
@@ -12,32 +12,27 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from kcl import foreign
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 
-if TYPE_CHECKING:
-    from kcl.foreign.late_switches import LateSwitch
-
-_PROCESS = os.getpid()
-# Seconds until a record is written: in a worker, which a signal may end, and in another process.
+# The process that imported this module: a forked child has another number.
+_IMPORTER = os.getpid()
+# The seconds until a record is written: in a worker, which a signal may end at any time, and in another process.
 _MOMENT, _SOON = 0.05, 1.0
 
 
 class ProcessEnd:
     """The end of this process: its misses are explained, its record is written, and last its report is printed.
 
-    The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own. `timer` writes
-    the next one, and is the `writer` then.
+    The value of `KCL_REPORT` is read once. `written` is the time of the last record of a worker, on a monotonic clock.
+    `timer` waits to write the next record. While it writes, it is the `writer`, and an event may start another `timer`.
     """
 
     def __init__(self) -> None:
         chosen = settings.read()
         self.report, self.file = chosen.report, chosen.report_file
-        self.finalized = False
+        self.is_registered = False
         self.written = 0.0
         self.timer: threading.Timer | None = None
         self.writer: threading.Timer | None = None
@@ -45,41 +40,51 @@ class ProcessEnd:
     def at_exit(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        if events.asked():
+        if events.has_looked_up():
             self._explain()
             _write_journal()
         self.add_to_file()
         if self.report & {"table", "kernels"}:
-            _print(_summary().of_process("kernels" in self.report))
+            from kcl.inspect import summary
+
+            _print(summary.write_process("kernels" in self.report))
 
     def before_fork(self) -> None:
-        """Let the writer end: a child would wait for ever for a module that it imports. The next event starts one."""
+        """Wait for the writer: a module that it imports at the fork would stay locked in the child for ever."""
         for timer in (self.timer, self.writer):
             if timer is not None and timer.is_alive():
                 timer.cancel()
                 # The wait is bounded: the writer may wait for a lock of the thread that forks.
                 timer.join(_SOON)
+        # The next event starts another one.
         self.timer = None
 
     def before_change(self) -> None:
+        """Write what was counted before the places of the files change."""
+        from kcl.inspect.history import records
+
         if events.collected().noted:
             self._explain()
         _write_journal()
-        import_module("kcl.inspect.history.records").begin()
+        records.begin()
 
     def add_to_file(self) -> None:
         """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
         # The path is gone after the first call, so no second call adds a line.
         path, self.file = self.file, None
         if path is not None:
+            from kcl.inspect import summary
+
             try:
-                _summary().add_to(path)
+                summary.append_run(path)
             except OSError as error:
                 _print(f"kcl: no report is written to {path}: {error.strerror}")
 
     def _explain(self) -> None:
         if "explain" in self.report:
-            _print(_summary().explained())
+            from kcl.inspect import summary
+
+            _print(summary.write_misses())
 
 
 # The first call reads the variable, and registers the end.
@@ -89,9 +94,9 @@ ending = process.own(ProcessEnd)
 def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends."""
     own = ending()
-    if own.finalized:
+    if own.is_registered:
         return
-    own.finalized = True
+    own.is_registered = True
     if "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
@@ -109,11 +114,14 @@ def _is_worker() -> bool:
     from_multiprocessing = getattr(
         sys.modules.get("multiprocessing.process"), "parent_process", lambda: None
     )
-    return os.getpid() != _PROCESS or from_multiprocessing() is not None
+    return os.getpid() != _IMPORTER or from_multiprocessing() is not None
 
 
 def _write_soon(_event: object) -> None:
-    """Write the collected statistics soon: a signal may end the process. A worker does it now, after a moment."""
+    """Write the collected statistics soon: a signal may end the process.
+
+    A worker writes them at once, unless it did so a moment ago.
+    """
     own, now, is_worker = ending(), time.monotonic(), _is_worker()
     if is_worker and now - own.written > _MOMENT:
         own.written = now
@@ -136,9 +144,9 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     """Write the statistics, and complete the entries of all programs that this process launched; wait for it.
 
     Returns True when nothing is left: the helper has ended, and a cache directory of your own may be removed. `seconds`
-    bounds the waiting; `progress` is called with the numbers of programs that are done and of all, and where none is
-    given and stderr is a terminal a line says them there. Call it in one process after the launches where
-    `KCL_PROMOTE=off`, and before `os._exit`. Any fault of the cache is said once, as elsewhere. Thread-safe.
+    bounds the waiting. `progress` is called with the number of programs that are done, and with that of all. Without it
+    a line on stderr says these numbers, if that is a terminal. With `KCL_PROMOTE=off` call this function in one process
+    after the launches; call it before `os._exit`, too. Any fault of the cache is said once, as elsewhere. Thread-safe.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> kcl.flush()
@@ -169,10 +177,11 @@ def _write_record() -> bool:
     from kcl.inspect.history import records
 
     if _is_worker():
-        process.work_on()
+        process.in_worker()
     if layers.opened() and not _is_on():
         return False
-    return records.write([*remarks(), *events.remarks()], late() if _is_on() else ())
+    remarks = [*records.explain_loopy(), *events.remarks()]
+    return records.write(remarks, records.find_late_switches() if _is_on() else ())
 
 
 def _is_on() -> bool:
@@ -180,30 +189,8 @@ def _is_on() -> bool:
     return any(not layer.state.startswith("off: ") for layer in layers.opened().values())
 
 
-def _summary() -> Any:
-    return import_module("kcl.inspect.summary")
-
-
 def _print(text: str) -> None:
     # A closed stream at exit is no fault.
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-
-
-def late() -> list[LateSwitch]:
-    """Return the switches that came too late in this process."""
-    if not foreign.changed():
-        return []
-    from kcl.foreign import late_switches
-
-    return late_switches.find()
-
-
-def remarks() -> list[str]:
-    """Say why loopy was imported; a process without loopy imports nothing for that."""
-    if "loopy" not in sys.modules and not events.total()["made"]:
-        return []
-    from kcl.inspect import about_loopy
-
-    return about_loopy.remarks()

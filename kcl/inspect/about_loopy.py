@@ -11,7 +11,7 @@ from kcl.cache import layers
 
 _MOST = 5  # questions in a report
 # Packages whose modules are never blamed.
-_NEITHER = frozenset({"loopy", "kcl"})
+_BLAMELESS = frozenset({"loopy", "kcl"})
 
 
 def remarks() -> list[str]:
@@ -22,39 +22,38 @@ def remarks() -> list[str]:
         shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
-    stats, integrations = events.total()[settings.GENERATOR], sys.modules.get("kcl.integrations")
-    is_for_nothing = stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]
-    # A hit generates code for a dump.
-    is_dumped = any(layer.chosen.dump for layer in layers.opened().values())
+    integrations = sys.modules.get("kcl.integrations")
     # The imports of a program that was not written for kcl are not judged.
-    if is_for_nothing and not is_dumped and not (integrations and integrations.is_installed()):
-        return [f"loopy was imported though nothing was generated: {_why()}"]
-    return []
+    if integrations and integrations.is_installed():
+        return []
+    # A hit generates code for a dump.
+    if any(layer.options.dump for layer in layers.opened().values()):
+        return []
+    stats = events.total()[settings.GENERATOR]
+    if not stats["hits"] or stats["misses"] + stats["errors"] + stats["bypassed"]:
+        return []
+    return [f"loopy was imported though nothing was generated: {_name_cure()}"]
 
 
-def _why() -> str:
+def _name_cure() -> str:
     """Say why loopy was imported, and name the cure; an import that the next run repeats comes first."""
     proofs = sys.modules.get("kcl.frontends.loopy.proofs")
     files = proofs.unproven() if proofs is not None else ()
-    culprit = _culprit()
-    if files and not culprit:
+    importer = _find_importer()
+    if files and not importer:
         return (
             f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
             "next run has them"
         )
     if "kcl.recipe" in sys.modules:
-        first = (
-            f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, "
-            if culprit
-            else ""
-        )
-        return f"{first}import it inside recipes, or use kcl.lazy"
-    if not culprit:
+        first = f"{importer} imports it at its head; make that `import kcl.loopy as lp`, "
+        return f"{first if importer else ''}import it inside recipes, or use kcl.lazy"
+    if not importer:
         return "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"
-    return f"{culprit} imports it; move that import below `import kcl.loopy`, or import {culprit} by kcl.lazy"
+    return f"{importer} imports it; move that import below `import kcl.loopy`, or import {importer} by kcl.lazy"
 
 
-def _culprit() -> str:
+def _find_importer() -> str:
     """Name the module that imported loopy; empty if no module holds anything of it.
 
     A module that imports loopy is imported, and listed, after it; the program itself stands first.
@@ -63,7 +62,7 @@ def _culprit() -> str:
     for name in (*later, "__main__"):
         # A program may put any object into `sys.modules`: only plain modules are looked at.
         module = sys.modules.get(name)
-        is_judged = type(module) is ModuleType and name.partition(".")[0] not in _NEITHER
+        is_judged = type(module) is ModuleType and name.partition(".")[0] not in _BLAMELESS
         if is_judged and module is not None and _holds_loopy(module):
             return settings.driver_name() if name == "__main__" else name
     return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
@@ -16,7 +17,7 @@ from kcl.cache.faults import warn_once
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry
 
 T = TypeVar("T")
 
@@ -78,23 +79,24 @@ class NotebookTable(list[T]):
     def _repr_html_(self) -> str:
         from kcl.base.text import markup
 
-        rows = ([_cell(getattr(row, name)) for name in self._head] for row in self)
-        return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
+        rows = ([_write_cell(getattr(row, name)) for name in self._head] for row in self)
+        return markup.make_table(f"{self._title}: {len(self)}", self._head, rows)
 
 
-def _cell(of: object) -> str:
-    if isinstance(of, Mapping):
-        return of_parameters(of)
-    return "; ".join(map(str.strip, of)) if isinstance(of, tuple) else str(of)
+def _write_cell(value: object) -> str:
+    if isinstance(value, Mapping):
+        return of_parameters(value)
+    return "; ".join(map(str.strip, value)) if isinstance(value, tuple) else str(value)
 
 
 class Catalogue:
-    """The entries of the layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
+    """The entries of the layers, and their uses; both are read once. `faults` has what cannot be read."""
 
-    def __init__(self, faults: list[Refusal]) -> None:
+    def __init__(self) -> None:
+        self.faults: Faults = []
         # Every header is read each time. A stored listing saved 0.7 s at 10,000 entries, and took 180 lines.
-        self.rows = list(inventory.entries(faults=faults))
-        self._uses = journal.uses()
+        self.rows = list(inventory.entries(faults=self.faults))
+        self._uses = journal.read_uses()
 
     def choose(
         self,
@@ -102,66 +104,62 @@ class Catalogue:
         kernel: str | None = None,
         device: str | None = None,
         sort: str = "built",
-    ) -> list[ListedEntry]:
-        """Return the entries of the named layers, or of all layers.
+    ) -> tuple[list[ListedEntry], Faults]:
+        """Return the entries of the named layers, or of all layers, and the faults of these layers.
 
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
         """
-        device, order = (device or "").lower(), SORTS[sort]
-        shown = [
+        layers, device, order = layers or settings.LAYERS, (device or "").lower(), SORTS[sort]
+        chosen = [
             row
             for row in self.rows
-            if (not layers or row.layer in layers)
+            if row.layer in layers
             and fnmatch.fnmatchcase(row.kernel, kernel or "*")
             and device in row.device.lower()
         ]
-        return sorted(
-            shown, key=lambda row: (order(row, journal.use(self._uses, row.digest)), row.digest)
+        chosen.sort(
+            key=lambda row: (order(row, journal.find_use(self._uses, row.digest)), row.digest)
         )
+        return chosen, [fault for fault in self.faults if fault.cache in layers]
 
     def list_kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
         return {row.kernel for row in self.rows}
 
-    def describe(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
+    def describe(self, chosen: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
-        alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
-        for entry in self.rows:
-            if entry.program:
-                alike.setdefault(entry.program, []).append(entry)
-        here = functools.cache(contents.is_platform_here)
-        told = variants.find_parameters(
-            code for entry in shown for code in alike.get(entry.program, ())
-        )
-        return [
-            described._replace(parameters=described.parameters or told.get(entry.program, {}))
-            for entry in shown
-            for described in [self._describe(entry, alike.get(entry.program, ()), here)]
-        ]
-
-    def _describe(
-        self, entry: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
-    ) -> CacheEntry:
-        # A program has the recipe of its code, if just one code has this program.
-        others = [other for other in alike if other.layer != entry.layer]
-        is_of_code = len(others) == 1 and entry.layer == settings.BINARY
-        recipe = (others[0] if is_of_code else entry).recipe
-        uses, last = journal.use(self._uses, entry.digest)
-        return CacheEntry(
-            entry.kernel,
-            entry.layer,
-            entry.platform,
-            entry.device,
-            here(entry.platform),
-            *recipe,
-            entry.size,
-            entry.built,
-            entry.seconds,
-            last or None,
-            uses,
-            tuple(other.digest for other in others),
-            entry.digest,
-        )
+        # Code and its programs have the same OpenCL C. An entry without a program has no partners.
+        paired = inventory.group(filter(attrgetter("program"), self.rows), attrgetter("program"))
+        related = [paired.get(row.program, []) for row in chosen]
+        told = variants.find_parameters(code for rows in related for code in rows)
+        is_here = functools.cache(contents.is_platform_here)
+        described = []
+        for row, rows in zip(chosen, related, strict=True):
+            partners = [other for other in rows if other.layer != row.layer]
+            # A program has the recipe of its code, if just one code has this program.
+            is_of_code = len(partners) == 1 and row.layer == settings.BINARY
+            recipe = (partners[0] if is_of_code else row).recipe
+            uses, last = journal.find_use(self._uses, row.digest)
+            described.append(
+                CacheEntry(
+                    row.kernel,
+                    row.layer,
+                    row.platform,
+                    row.device,
+                    is_here(row.platform),
+                    recipe.site,
+                    recipe.parameters or told.get(row.program, {}),
+                    recipe.dtypes,
+                    row.size,
+                    row.built,
+                    row.seconds,
+                    last or None,
+                    uses,
+                    tuple(partner.digest for partner in partners),
+                    row.digest,
+                )
+            )
+        return described
 
 
 def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:
@@ -179,19 +177,9 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for name in layers:
         if name not in settings.LAYERS:
             raise ValueError(f"{name!r} is no layer: take {' or '.join(settings.LAYERS)}")
-    faults: list[Refusal] = []
-    catalogue = Catalogue(faults)
+    catalogue = Catalogue()
+    chosen, faults = catalogue.choose(layers, kernel, device)
     for fault in faults:
-        if not layers or fault.cache in layers:
-            warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
-    return NotebookTable(
-        catalogue.describe(catalogue.choose(layers, kernel, device)),
-        "entries",
-        "kernel",
-        "layer",
-        "device",
-        "parameters",
-        "bytes",
-        "uses",
-        "key",
-    )
+        warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
+    head = "kernel layer device parameters bytes uses key"
+    return NotebookTable(catalogue.describe(chosen), "entries", *head.split())

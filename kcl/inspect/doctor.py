@@ -6,25 +6,27 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from kcl import drivers, foreign
 from kcl.base import settings
-from kcl.base.settings import option, trust
+from kcl.base.settings import trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault, meant
 from kcl.foreign import contents, usable
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, packages
+from kcl.remote import state
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
-_NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
+# The free bytes, and the free inodes, below which a disk counts as full or almost full.
+_FULL, _ALMOST_FULL = 100 << 20, 1 << 30
 _INODES = 1000
-_POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
+_NO_CACHE = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
 _GET_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
@@ -43,7 +45,7 @@ _RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
 class Finding(NamedTuple):
-    """The finding of one check: its words, its severity, and its cure.
+    """The finding of a check: its severity, its words, its cure, and the name of the check.
 
     A problem keeps something from working, a warning costs time or space, a note is good to know.
     """
@@ -51,12 +53,16 @@ class Finding(NamedTuple):
     severity: str
     words: str
     cure: str = ""
+    check: str = ""
 
 
-def run() -> Iterator[tuple[str, Finding]]:
-    """Yield the findings of every check, with its name; a check without findings yields one that says so.
+Findings = Iterator[Finding]
 
-    What keeps a check from its end is a problem, which is told once.
+
+def run() -> Findings:
+    """Yield the findings of every check; a check without findings yields one that says so.
+
+    What keeps a check from its end is a problem. Two checks that find the same tell it once.
     """
     told: set[str] = set()
     for name, check in CHECKS.items():
@@ -67,14 +73,13 @@ def run() -> Iterator[tuple[str, Finding]]:
             findings.append(Finding(PROBLEM, str(error)))
         new = {finding.words: finding for finding in findings if finding.words not in told}
         told.update(new)
-        yield from (
-            (name, finding) for finding in [*new.values()] or [Finding(OK, "nothing found")]
-        )
+        for finding in new.values() or [Finding(OK, "nothing found")]:
+            yield finding._replace(check=name)
 
 
-def directories() -> Iterator[Finding]:
+def directories() -> Findings:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
+    for path in dict.fromkeys(settings.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
         except (OSError, CacheFault) as error:
@@ -97,7 +102,7 @@ def directories() -> Iterator[Finding]:
     for name, variable in _NEED_A_PLACE.items():
         place = foreign.place(name)
         if place.path and (why := usable.fault(place.path)):
-            effect = _POCL if name == "pocl" else f"{ROWS[name].title} fails then"
+            effect = _NO_CACHE if name == "pocl" else f"{ROWS[name].title} fails then"
             yield Finding(
                 PROBLEM,
                 f"{place.path} ({place.why}) cannot be written: {why}; {effect}",
@@ -105,17 +110,15 @@ def directories() -> Iterator[Finding]:
             )
 
 
-def platforms() -> Iterator[Finding]:
+def platforms() -> Findings:
     """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
     # PoCL shows no device if it cannot write its cache.
     place = foreign.place("pocl").path
-    first = (
-        "cure the directories first; if that is not enough: "
-        if place and usable.fault(place)
-        else ""
-    )
+    cure = _GET_POCL
+    if place and usable.fault(place):
+        cure = f"cure the directories first; if that is not enough: {cure}"
     try:
         # The import may fail too, so it stands within the check.
         import pyopencl
@@ -123,7 +126,7 @@ def platforms() -> Iterator[Finding]:
         platforms_here = pyopencl.get_platforms()
     except Exception as error:
         # A driver may raise any exception, and no driver at all is an error too.
-        yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", first + _GET_POCL)
+        yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", cure)
         return
     devices = 0
     for platform in platforms_here:
@@ -149,16 +152,15 @@ def platforms() -> Iterator[Finding]:
                 _NEWER_POCL,
             )
         if re.search(r"(?i)\bpocl\b", platform.version) and shutil.which("ld") is None:
-            words = f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts"
             yield Finding(
                 WARNING,
-                words,
+                f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts",
                 "apt-get install binutils, or the package of your system that has ld",
             )
     if unknown := drivers.pending().unknown:
         yield Finding(NOTE, unknown)
     if not devices:
-        yield Finding(PROBLEM, f"no platform has a device{where}", first + _GET_POCL)
+        yield Finding(PROBLEM, f"no platform has a device{where}", cure)
 
 
 def has_no_cpu_name(version: str) -> bool:
@@ -166,7 +168,7 @@ def has_no_cpu_name(version: str) -> bool:
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
 
-def installed() -> Iterator[Finding]:
+def installed() -> Findings:
     """Name the packages that generate and run kernels; imports those that kcl's tests do not know."""
     versions = packages.installed()
     others = []
@@ -178,11 +180,13 @@ def installed() -> Iterator[Finding]:
         faults = packages.faults([name for name in ("pyopencl", "loopy") if name in versions])
         yield from (Finding(WARNING, words) for words in faults)
         if not faults:
-            words = f"kcl's tests do not run with this {', '.join(others)}; nothing that kcl needs is missing"
-            yield Finding(NOTE, words)
+            yield Finding(
+                NOTE,
+                f"kcl's tests do not run with this {', '.join(others)}; nothing that kcl needs is missing",
+            )
 
 
-def disk() -> Iterator[Finding]:
+def disk() -> Findings:
     """Find file systems without room."""
     seen = set()
     for path in filter(None, [places.own(), *(foreign.place(name).path for name in ROWS)]):
@@ -198,31 +202,36 @@ def disk() -> Iterator[Finding]:
         files = os.statvfs(there) if hasattr(os, "statvfs") else None
         # Some file systems number no inodes: they say 0.
         is_full = files is not None and files.f_files and files.f_favail < _INODES
-        if usage.free < _NEEDED or is_full:
+        if usage.free < _FULL or is_full:
             yield Finding(
                 PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room"
             )
-        elif usage.free < _WANTED:
+        elif usage.free < _ALMOST_FULL:
             yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
 
 
-def roots() -> Iterator[Finding]:
+def roots() -> Findings:
     """Find a root that the owners of caches read differently, and a missing home."""
     xdg = settings.variable("XDG_CACHE_HOME")
     if xdg and not os.path.isabs(xdg):
-        words = f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
-        cure = f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}"
-        yield Finding(WARNING, f"{words}program starts", cure)
+        yield Finding(
+            WARNING,
+            f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
+            "program starts",
+            f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}",
+        )
     home = settings.variable("HOME")
     if not home and os.name != "nt":
         yield Finding(WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
     elif home == "/" and not xdg:
-        words = "HOME is /, as for a user that a container does not know: the caches lie in /.cache"
-        cure = "export XDG_CACHE_HOME=... to a volume that outlives the container"
-        yield Finding(WARNING, words, cure)
+        yield Finding(
+            WARNING,
+            "HOME is /, as for a user that a container does not know: the caches lie in /.cache",
+            "export XDG_CACHE_HOME=... to a volume that outlives the container",
+        )
 
 
-def switches() -> Iterator[Finding]:
+def switches() -> Findings:
     """Name the switches that are set, each as its owner reads it."""
     seen = set()
     for name, row in ROWS.items():
@@ -244,7 +253,7 @@ def switches() -> Iterator[Finding]:
                 yield Finding(NOTE, f"{row.title} is off: {foreign.off(name)}")
 
 
-def unknown_settings() -> Iterator[Finding]:
+def unknown_settings() -> Findings:
     """Find settings that are not understood, or ask for nothing, and variables that kcl does not have."""
     chosen = settings.read()
     for words in chosen.rejected:
@@ -265,37 +274,38 @@ def unknown_settings() -> Iterator[Finding]:
             )
 
 
-def damaged() -> Iterator[Finding]:
+def damaged() -> Findings:
     """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
-    faults: list[inventory.Refusal] = []
+    faults: inventory.Faults = []
     list(inventory.entries(faults=faults))
     for fault in faults:
         # `directories` reports the others.
         if os.path.isfile(fault.place):
-            words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(
-                WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte"
+                WARNING,
+                f"{fault.cache} layer: {fault.place}: {fault.reason}",
+                "the next look-up sets it aside; kcl verify looks at every byte",
             )
     for name in ("loopy", "pyopencl"):
-        fault_of = contents.measure(name).fault
+        why = contents.measure(name).fault
         # A locked database is in use, and not damaged.
-        if fault_of and "locked" not in fault_of:
+        if why and "locked" not in why:
             yield Finding(
                 PROBLEM,
-                f"{fault_of}; import {name} fails on it, or gives wrong values",
+                f"{why}; import {name} fails on it, or gives wrong values",
                 f"kcl purge {name}",
             )
-    if faulty := inventory.find_damaged_below():
-        files = counted(len(faulty), "damaged file", "damaged files")
-        words = f"{files} in PoCL's cache, such as {faulty[0].place}: {faulty[0].reason}; kcl replaces those of its entries"
+    if faults := inventory.find_damaged_below():
+        files = counted(len(faults), "damaged file", "damaged files")
         yield Finding(
             PROBLEM,
-            f"{words}, and a program that needs another fails, or its process dies",
+            f"{files} in PoCL's cache, such as {faults[0].place}: {faults[0].reason}; kcl replaces those of its "
+            "entries, and a program that needs another fails, or its process dies",
             "kcl purge pocl",
         )
 
 
-def locks() -> Iterator[Finding]:
+def locks() -> Findings:
     """Find left-over locks of killed processes: pyopencl's lock is an existing file."""
     for folder in contents.files("pyopencl-binary"):
         path = os.path.join(folder, "lock")
@@ -312,8 +322,14 @@ def locks() -> Iterator[Finding]:
                 )
 
 
+def remote() -> Findings:
+    """Try the remote, within bounds."""
+    fine, fault = state.attempt()
+    yield Finding(WARNING if fault else OK, fault or fine or "none is set")
+
+
 # In the order of the report; a check without findings yields nothing.
-CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+CHECKS: dict[str, Callable[[], Findings]] = {
     # The directories come first: a fault there may hide the devices of a driver.
     "directories": directories,
     "platforms": platforms,
@@ -324,4 +340,5 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "settings": unknown_settings,
     "damaged files": damaged,
     "lock files": locks,
+    "remote": remote,
 }

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 from kcl import drivers
 from kcl.base import process, settings
 from kcl.cache.faults import warn_once
-from kcl.cache.stores import safe
+from kcl.cache.stores import make_safe
 from kcl.inspect.inventory import read_options
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import Code
 
-# The folder of generated code without a program.
+# The folder of generated code that no program was made of.
 _ANY = "any-device"
 _FILES = {
     "source.cl": "source.cl",
@@ -114,49 +114,48 @@ def find_folder(directory: str, address: str, entry: Entry) -> str:
     """Return the folder of an entry."""
     return os.path.join(
         directory,
-        address.partition("/")[0] if "/" in address else _ANY,
-        safe(str(entry.metadata.get("kernel", "")), 80) or "_",
+        address.partition("/")[0] if _is_program(address) else _ANY,
+        make_safe(str(entry.metadata.get("kernel", "")), 80) or "_",
         entry.key.digest,
     )
 
 
 def collect_files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` are those of the code that launches it."""
+    own = {name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts}
+    key = {
+        "digest": entry.key.digest,
+        "address": address,
+        "key": entry.key.parts,
+        "metadata": entry.metadata,
+    }
+    options = "".join(f"{option}\n" for option in read_options(entry))
     contents = {
         **beside,
-        **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts},
+        **own,
+        "key.json": json.dumps(key, indent=2).encode(),
+        "options.txt": options.encode("utf-8", "surrogateescape"),
     }
-    contents["key.json"] = json.dumps(
-        {
-            "digest": entry.key.digest,
-            "address": address,
-            "key": entry.key.parts,
-            "metadata": entry.metadata,
-        },
-        indent=2,
-    ).encode()
-    contents["options.txt"] = "".join(f"{option}\n" for option in read_options(entry)).encode(
-        "utf-8", "surrogateescape"
-    )
-    if "/" in address:
+    if _is_program(address):
         contents["rebuild.py"] = REBUILD.encode()
         contents |= _collect_own_files(entry.parts.get("binary", b""))
     return contents
 
 
+def _is_program(address: str) -> bool:
+    """Return True for the address of a program, which begins with the folder of its device."""
+    return "/" in address
+
+
 def _collect_own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
+    files: dict[str, bytes] = {}
     # A damaged binary is dumped as it is, without the files in it.
     with suppress(ValueError):
-        split = (
-            (path.strip("/").split("/"), content)
-            for path, content in drivers.own_files(binary).items()
-        )
-        return {
-            f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content
-            for parts, content in split
-        }
-    return {}
+        for path, content in drivers.own_files(binary).items():
+            *folders, name = path.strip("/").split("/")
+            files[f"{'-'.join(folders)}.so" if len(folders) > 1 else name] = content
+    return files
 
 
 def write(folder: str, contents: Mapping[str, bytes]) -> bool:

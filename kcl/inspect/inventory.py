@@ -2,6 +2,9 @@
 
 It loads neither pytools nor pyopencl, so that a listing starts at once. It reads the stores of every Python version,
 and both sorts of the generator layer.
+
+Code that depends on dtypes is found in two steps: the base row, under a key without dtypes, says which arguments are
+open, and the row under the key with their dtypes has the code. So a base row only leads to code.
 """
 
 from __future__ import annotations
@@ -9,9 +12,9 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kcl import drivers
 from kcl.base import settings
@@ -26,20 +29,23 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 from kcl.foreign import contents
 from kcl.foreign.contents import Contents
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 # Bytes that hold most headers. A longer header is read again.
 _HEAD = 4096
 # Digits of the digest of a program's text: enough to tell the programs of a cache apart.
 _PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
-# A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
+# The start of a header of an entry with code, as SQL looks for it among so many first bytes; inside of a text it would
+# be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
-
-# The header of a row without code lacks this, and a listing of code need not parse it.
+# The header of an entry without code lacks this, and a listing of code need not parse it.
 _IS_CODE = b'"function":'
 
 # The kinds of rows of the generator layer, and what the tuning layer keeps beside its tables.
 CODE, BASE, PROOFS, FACTS = "code", "base", "proofs", "facts"
-# In the key of a row with a base row this part follows the parts of the base row.
+# In the key of a row for certain dtypes this part follows the parts of its base row, and the dtypes follow it.
 _SPECIAL = Part("row", "special")
 
 
@@ -57,12 +63,13 @@ class RecipeSummary(NamedTuple):
 class ListedEntry:
     """An entry by its header; `size` is that of the whole, in bytes.
 
-    `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
-    recorded calls), or in the tuning layer "facts" (the outcomes of candidates).
+    `kind` is the layer, but for these: of the generator layer it is "code", "base" for a row that leads to code, or
+    "proofs" for what earlier runs proved of recorded calls; of the tuning layer it is "facts" for the outcomes of
+    candidates. `is_shown` is False for base rows, proofs and facts.
+
     `modified` is in seconds since the epoch: for a file the time of its last use, to a day or so, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
-    `is_shown` is False for rows that only lead to code, and for facts.
     """
 
     def __init__(
@@ -81,16 +88,19 @@ class ListedEntry:
             float(number) if isinstance(number, (int, float)) else 0.0
             for number in map(metadata.get, ("created", "seconds"))
         )
-        self.modified = stat.used or created
-        self.built, self.seconds = created or self.modified, seconds
-        self.kernel = str(metadata.get("kernel", ""))
-        self.kind = _find_kind(layer, metadata)
-        self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
-        self.device, self.platform = (
-            str(names.get("name", "")) if isinstance(names, dict) else ""
+        device, platform = (
+            names if isinstance(names, dict) else {}
             for names in map(metadata.get, ("device", "platform"))
         )
-        self.program = str(metadata.get("program", ""))[:_PROGRAM]
+        self.modified = stat.used or created
+        self.built, self.seconds = created or self.modified, seconds
+        self.kernel, self.program = (
+            str(metadata.get("kernel", "")),
+            str(metadata.get("program", ""))[:_PROGRAM],
+        )
+        self.kind = _find_kind(layer, metadata)
+        self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
+        self.device, self.platform = str(device.get("name", "")), str(platform.get("name", ""))
 
     @functools.cached_property
     def key(self) -> Key:
@@ -176,6 +186,7 @@ class Refusal(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
+        # Most errors name the place themselves.
         return f"{self.cache}: {self.reason}" if self.place in self.reason else self.words("")
 
     def words(self, verdict: str) -> str:
@@ -183,25 +194,39 @@ class Refusal(NamedTuple):
         return f"{self.cache}: {self.place} {verdict}".rstrip() + f": {self.reason}"
 
 
+# What cannot be read. A function that is given one adds to it.
+Faults = list[Refusal]
+
+
+def group(things: Iterable[T], name: Callable[[T], K]) -> dict[K, list[T]]:
+    """Put things of the same name together, in their order."""
+    groups: dict[K, list[T]] = {}
+    for thing in things:
+        groups.setdefault(name(thing), []).append(thing)
+    return groups
+
+
 def entries(
     *layer_names: str,
-    faults: list[Refusal] | None = None,
+    faults: Faults | None = None,
     all_rows: bool = False,
     own: bool = False,
+    site: str | None = None,
 ) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
     Only what is shown is yielded, unless `all_rows` asks for the rest too, such as the rows that lead to code. Entries
-    of site directories come last, and not at all if only one's `own` are wanted.
+    of site directories come last, and not at all if only one's `own` are wanted; with `site` the own ones are those of
+    that directory, which its owner fills.
     """
     # Without a list the faults are collected and dropped.
     faults = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for store in [*find_stores(layer, faults), *([] if own else layers.sites(layer))]:
+        for store in [*find_stores(layer, faults, site), *([] if own else layers.sites(layer))]:
             yield from read_store(layer, store, faults, all_rows)
 
 
-def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
+def read(entry: ListedEntry, faults: Faults, with_texts: bool = False) -> Entry | None:
     """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
     try:
         return entry.read(with_texts)
@@ -213,7 +238,7 @@ def read(entry: ListedEntry, faults: list[Refusal], with_texts: bool = False) ->
         return None
 
 
-def find_damaged_below() -> list[Refusal]:
+def find_damaged_below() -> Faults:
     """Return the damaged files of a driver's own cache: PoCL's."""
     return [
         Refusal("pocl", *fault)
@@ -222,8 +247,10 @@ def find_damaged_below() -> list[Refusal]:
     ]
 
 
-def find_stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
-    """Return the existing stores of a layer; empty where its directory cannot be used."""
+def find_stores(layer: str, faults: Faults, site: str | None = None) -> list[layers.Files]:
+    """Return the existing stores of a layer, or that of a `site`; empty if the layer's directory cannot be used."""
+    if site:
+        return [layers.site(layer, site)]
     row = layers.TABLE[layer]
     folder = row.folder()
     try:
@@ -264,7 +291,7 @@ def _find_kind(layer: str, metadata: Mapping[str, Any]) -> str:
 
 
 def read_store(
-    layer: str, store: layers.Files, faults: list[Refusal], all_rows: bool = True
+    layer: str, store: layers.Files, faults: Faults, all_rows: bool = True
 ) -> Iterator[ListedEntry]:
     """Yield the entries of a store by their headers, as `entries` does; add unreadable ones to `faults`."""
     marker = b"" if all_rows or layer != settings.GENERATOR else _IS_CODE
@@ -312,7 +339,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    # Of the binary layer all are.
+    # Of the binary layer all are shown.
     if layer != settings.BINARY:
         return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
     return measured
@@ -321,9 +348,9 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
 def measure_files(store: layers.Files) -> Contents:
     """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
     if isinstance(store, Database):
-        return contents.of([store.location], "")
+        return contents.count([store.location], "")
     paths = list[str]()
     # A folder that vanishes meanwhile, or that cannot be listed, counts with what was seen of it.
     with suppress(OSError):
         paths.extend(item.path for _address, item in store.items())
-    return contents.of(paths, ".*")
+    return contents.count(paths, ".*")

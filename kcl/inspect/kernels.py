@@ -25,7 +25,7 @@ from kcl.inspect.inventory import ListedEntry
 
 _MACRO = re.compile(r"-D *(\S+)")
 # The misses of a run that are explained, at most.
-EXPLAINED = 40
+MOST_EXPLAINED = 40
 
 Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
@@ -46,7 +46,7 @@ class LookSummary(NamedTuple):
     time: float
     seconds: float
     saved: float
-    parameters: tuple[tuple[str, str], ...] | None = None
+    parameters: Mapping[str, str] | None = None
 
 
 class KernelRow(NamedTuple):
@@ -59,9 +59,7 @@ class KernelRow(NamedTuple):
     @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters of the recipe as text; empty where they are not known."""
-        return dict(
-            next((look.parameters for look in self.looks if look.parameters is not None), ())
-        )
+        return next((look.parameters for look in self.looks if look.parameters is not None), {})
 
     @property
     def dtypes(self) -> Mapping[str, str]:
@@ -124,7 +122,7 @@ class Run(NamedTuple):
     """The processes of one run, their look-ups, and the explanations of their misses.
 
     `began` is the time of the first look-up, `ended` the end of the last process, in seconds since the epoch. `layers`
-    has the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many.
+    has the counters of each layer. `left_out` counts the earlier misses that are not explained: there were too many.
     """
 
     driver: str
@@ -134,8 +132,8 @@ class Run(NamedTuple):
     layers: Sequence[Mapping[str, Any]]
     rows: Sequence[KernelRow]
     remarks: Sequence[str] = ()
-    told: Sequence[misses.Miss] = ()
-    untold: int = 0
+    misses: Sequence[misses.Miss] = ()
+    left_out: int = 0
 
     def describe(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
@@ -146,14 +144,18 @@ class Run(NamedTuple):
         }
 
 
-def find_last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
-    """Return the last run of a driver, or of any driver, with so many of its last misses; None if none is known."""
+def find_last_run(driver: str | None = None, limit: int = MOST_EXPLAINED) -> Run | None:
+    """Return the last run of a driver, or of any driver; None if none is known.
+
+    The last `limit` of its misses are explained, all with 0.
+    """
     run = journal.last_run(driver)
     if not run:
         return None
     history, names = journal.last_misses(), {record["name"] for record in run}
     missed = [note for note in history if note.record["name"] in names]
-    late = [note["words"] for note in journal.late() if note["program"] == run[0]["program"]]
+    late = [note["words"] for note in journal.find_late() if note["program"] == run[0]["program"]]
+    remarks = [remark for record in run for remark in record["remarks"]]
     return Run(
         run[0]["driver"],
         tuple(sorted({record["pid"] for record in run})),
@@ -161,9 +163,8 @@ def find_last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | No
         run[0]["ended"],
         _count_layers(run),
         group_records(run, missed),
-        list(dict.fromkeys([*(remark for record in run for remark in record["remarks"]), *late])),
-        misses.explain_looks(missed[-limit:], history),
-        max(0, len(missed) - limit),
+        list(dict.fromkeys([*remarks, *late])),
+        *misses.explain_last(missed, history, limit),
     )
 
 
@@ -224,18 +225,27 @@ def find_looks(
         for digest, used in record["uses"].items():
             stored = entries.get(digest)
             # The names of a hit come from its entry, so a hit of a removed entry cannot be told.
-            if stored is not None:
-                is_code = stored.layer == settings.GENERATOR
-                code = stored if is_code else codes.get(identify_text(stored), stored)
-                kernel, names = record["asked"].get(
-                    digest, (code.kernel, [*code.recipe.parameters])
+            if stored is None:
+                continue
+            is_code = stored.layer == settings.GENERATOR
+            code = stored if is_code else codes.get(identify_text(stored), stored)
+            kernel, names = record["asked"].get(digest, (code.kernel, [*code.recipe.parameters]))
+            texts = _write_parameters(_find_parameters(code, kernel, names))
+            times, last, seconds, saved = used
+            looks.append(
+                LookSummary(
+                    stored.layer,
+                    kernel,
+                    "hit",
+                    "",
+                    stored.digest,
+                    times,
+                    last,
+                    seconds,
+                    saved,
+                    texts,
                 )
-                texts = _write_parameters(_find_parameters(code, kernel, names))
-                looks.append(
-                    LookSummary._make(
-                        [stored.layer, kernel, "hit", "", stored.digest, *used, texts]
-                    )
-                )
+            )
     return looks
 
 
@@ -252,10 +262,8 @@ def _find_parameters(
     return stored if kernel == code.kernel and stored and stored.keys() <= {*names} else None
 
 
-def _write_parameters(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
-    if parameters is None:
-        return None
-    return tuple((name, of_value(text)) for name, text in parameters.items())
+def _write_parameters(parameters: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    return parameters and {name: of_value(text) for name, text in parameters.items()}
 
 
 def group_looks(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
@@ -274,19 +282,18 @@ def group_looks(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRo
     return sorted(grouped, key=lambda row: min(look.time - look.seconds for look in row.looks))
 
 
-def _merge(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
-    """Add up look-ups of the same entry with the same end."""
-    sums_of: dict[tuple[Any, ...], LookSummary] = {}
-    for look in looks:
-        same = *look[:5], look.parameters
-        sums = sums_of.get(same, look._replace(times=0, seconds=0.0, saved=0.0))
-        sums_of[same] = look._replace(
-            times=sums.times + look.times,
-            time=max(sums.time, look.time),
-            seconds=sums.seconds + look.seconds,
-            saved=sums.saved + look.saved,
+def _merge(looks: Iterable[LookSummary]) -> list[LookSummary]:
+    """Sum the look-ups that share entry, outcome and parameters."""
+    same = inventory.group(looks, lambda look: repr((*look[:5], look.parameters)))
+    return [
+        alike[-1]._replace(
+            times=sum(look.times for look in alike),
+            time=max(look.time for look in alike),
+            seconds=sum(look.seconds for look in alike),
+            saved=sum(look.saved for look in alike),
         )
-    return sums_of.values()
+        for alike in same.values()
+    ]
 
 
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
@@ -328,44 +335,45 @@ def write_table(kernels: Sequence[KernelRow]) -> list[str]:
 
 
 def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`, so that no two of them have one name.
 
-    Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
+    Rows of the same name have the dtypes that they do not share behind it. If that is not enough, rows without
+    parameters have the arguments of loopy's calls that differ, `arakawa(split_iname 8)`, and the others their key.
     """
-    told = variants.find_parameters(entry for row in kernels for entry in row.stored)
-    typed = _name_by_dtypes(kernels, [row.parameters for row in kernels])
-    rows = Counter(typed)
-    shown = [
-        row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
-        for row, name in zip(kernels, typed, strict=True)
-    ]
-    typed = _name_by_dtypes(kernels, shown)
-    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in kernels]
-    return [
-        f"{name}, key {key}" if key and rows[name] > 1 else name
-        for name, key in zip(typed, keys, strict=True)
+    variant_of = variants.find_parameters(entry for row in kernels for entry in row.stored)
+    names = [
+        of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "")
+        for row in kernels
     ]
 
+    def write_variant(row: KernelRow, _alike: Sequence[KernelRow]) -> str:
+        program = row.stored[0].program if row.stored and not row.parameters else ""
+        return of_kernel("", variant_of.get(program, {}))
 
-def _name_by_dtypes(
-    kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
-) -> list[str]:
-    """Name rows by kernel and parameters, and by those dtypes that rows of the same name do not share."""
-    plain = [
-        of_kernel(row.kernel, own) + (f" +{row.others}" if row.others else "")
-        for row, own in zip(kernels, parameters, strict=True)
-    ]
-    rows, typed = Counter(plain), list[str]()
-    named = [*zip(kernels, plain, strict=True)]
-    shared = Counter((label, *item) for row, label in named for item in row.dtypes.items())
-    for row, label in named:
-        kinds: dict[str, list[str]] = {}
-        for name, kind in row.dtypes.items():
-            if shared[label, name, kind] < rows[label]:
-                kinds.setdefault(kind, []).append(name)
-        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds.items())
-        typed.append(f"{label} {written}" if kinds else label)
-    return typed
+    for write in (_write_own_dtypes, write_variant, _write_key):
+        named = [*zip(names, kernels, strict=True)]
+        alike = inventory.group(named, lambda pair: pair[0])
+        names = [
+            name + write(row, [other for _name, other in alike[name]])
+            if len(alike[name]) > 1
+            else name
+            for name, row in named
+        ]
+    return names
+
+
+def _write_own_dtypes(row: KernelRow, alike: Sequence[KernelRow]) -> str:
+    """Write the dtypes of a row that the others of its name do not all have: ` x, y: float32`."""
+    shared = set.intersection(*(set(other.dtypes.items()) for other in alike))
+    own = [pair for pair in row.dtypes.items() if pair not in shared]
+    kinds = inventory.group(own, lambda pair: pair[1])
+    written = [f"{', '.join(name for name, _ in own)}: {kind}" for kind, own in kinds.items()]
+    return f" {', '.join(written)}" if written else ""
+
+
+def _write_key(row: KernelRow, _alike: Sequence[KernelRow]) -> str:
+    key = row.looks[0].key
+    return f", key {key[:12]}" if key else ""
 
 
 def choose_layers(rows: Sequence[KernelRow]) -> list[str]:

@@ -37,21 +37,26 @@ def installed() -> dict[str, tuple[str, str]]:
             owner = None
             with suppress(metadata.PackageNotFoundError):
                 owner = metadata.distribution(name)
-            versions[name] = (owner.version if owner else "unknown", _kind(name, place, owner))
+            versions[name] = (
+                owner.version if owner else "unknown",
+                _describe_files(name, place, owner),
+            )
     return versions
 
 
-def _kind(name: str, place: PackagePlace, owner: metadata.Distribution | None) -> str:
+def _describe_files(name: str, place: PackagePlace, owner: metadata.Distribution | None) -> str:
     """Say what the files of a package are: a wheel's, edited or not, or those of a folder or an archive."""
     folder = place.path
     if not os.path.exists(folder):
         return f"in the archive {place.directory}"
     files = [file for file in (owner and owner.files) or () if file.parts[0] == name]
-    if not any(str(file.locate()) == os.path.join(folder, "__init__.py") for file in files):
+    if os.path.join(folder, "__init__.py") not in {str(file.locate()) for file in files}:
         return f"{'editable in' if owner else 'of'} the folder {folder}"
     edited = [str(file) for file in files if not _is_as_recorded(file)]
+    if not edited:
+        return WHEEL
     more = f" and {len(edited) - _MOST} more" if len(edited) > _MOST else ""
-    return f"{WHEEL} with edited files: {', '.join(edited[:_MOST])}{more}" if edited else WHEEL
+    return f"{WHEEL} with edited files: {', '.join(edited[:_MOST])}{more}"
 
 
 def _is_as_recorded(file: metadata.PackagePath) -> bool:
@@ -76,14 +81,14 @@ def faults(names: list[str]) -> list[str]:
     """Import packages in a process of its own, as `kcl run` does; return what kcl says of them, or how the import fails."""
     code = f"import kcl; kcl.install(); import {', '.join(names)}"
     # The caches are off: a damaged one is the finding of another check.
-    variables = settings.environment() | {
-        "LOOPY_NO_CACHE": "1",
-        "PYOPENCL_NO_CACHE": "1",
-        "KCL_STRICT": "",
-    }
-    command = [sys.executable, "-c", code]
+    switches = {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "KCL_STRICT": ""}
     done = subprocess.run(
-        command, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False
+        [sys.executable, "-c", code],
+        env=settings.environment() | switches,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
     )
     lines = done.stderr.strip().splitlines()
     if done.returncode:

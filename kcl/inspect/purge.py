@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kcl import drivers, foreign
 from kcl.base import process, settings
-from kcl.base.settings import option, parsers, trust
+from kcl.base.settings import parsers, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import signers
@@ -30,7 +30,7 @@ from kcl.foreign import contents
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry, Refusal
 
 # The name that stands for the layers and all that belongs to them.
 OWN = "kcl"
@@ -75,7 +75,7 @@ class Removal(NamedTuple):
     """
 
     items: list[RemovalItem]
-    refusals: list[Refusal]
+    refusals: Faults
 
     @property
     def files(self) -> int:
@@ -93,13 +93,10 @@ class Removal(NamedTuple):
         return sum(item.size for item in self.items)
 
     def __repr__(self) -> str:
-        left = (
-            f", {counted(len(self.refusals), 'place', 'places')} left alone"
-            if self.refusals
-            else ""
-        )
-        counts = f"{counted(self.files, 'file', 'files')}, {counted(self.rows, 'row', 'rows')}"
-        return f"<kcl.Removal {counts}, {counted(self.bytes, 'byte', 'bytes')}{left}>"
+        counts = {"file": self.files, "row": self.rows, "byte": self.bytes}
+        words = ", ".join(counted(count, name, f"{name}s") for name, count in counts.items())
+        left = f", {counted(len(self.refusals), 'place', 'places')} left alone"
+        return f"<kcl.Removal {words}{left if self.refusals else ''}>"
 
 
 def purge(
@@ -125,32 +122,55 @@ def purge(
     Thread-safe.
     """
     age = parsers.age(older) if isinstance(older, str) else older
-    is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_resolve_names(layers, everything, kernel))
+    wish = layers, everything, age, kernel
+    return make_plan(*wish) if dry_run else carry_out(*wish)
+
+
+def carry_out(
+    names: tuple[str, ...] = (),
+    everything: bool = False,
+    older: float | None = None,
+    kernel: str | None = None,
+    signer: str | None = None,
+) -> Removal:
+    """Remove what a request names, and return it; parameters and errors as for `make_plan`."""
+    own = {*settings.LAYERS, KEPT}
+    is_own = signer is not None or not own.isdisjoint(_resolve_names(names, everything, kernel))
     # The helper ends before anything is listed: what it writes later would reappear.
-    is_quiet = dry_run or not is_own or drivers.quiet(places.own())
-    plan = make_plan(layers, everything, age, kernel)
+    is_quiet = not is_own or drivers.quiet(places.own())
+    plan = make_plan(names, everything, older, kernel, signer)
     if not is_quiet:
-        plan.refusals.append(
-            Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear")
-        )
-    if not dry_run:
-        remove(plan, "kcl purge")
-        # The directory may hold something else, or be a link: then it stays.
-        with suppress(OSError):
-            os.rmdir(places.own())
-        # What the layers hold in memory goes too.
-        process.changed()
+        words = "its helper process still works: what it makes may reappear"
+        plan.refusals.append(Refusal(OWN, places.own(), words))
+    remove(plan, "kcl purge")
+    # The directory may hold something else, or be a link: then it stays.
+    with suppress(OSError):
+        os.rmdir(places.own())
+    # What the layers hold in memory goes too.
+    process.on_change()
     return plan
 
 
 def make_plan(
-    names: tuple[str, ...], everything: bool, older: float | None, kernel: str | None
+    names: tuple[str, ...] = (),
+    everything: bool = False,
+    older: float | None = None,
+    kernel: str | None = None,
+    signer: str | None = None,
 ) -> Removal:
-    """Return what a request would remove, and remove none; parameters and errors as for `purge`."""
+    """Return what a request would remove, and remove none; parameters and errors as for `purge`.
+
+    With a `signer`, the id of a key, that is what came from a remote under this key, and nothing else.
+    """
+    plan = Removal([], [])
+    if signer is not None:
+        signed = [entry for entry, ids in list_signed(plan.refusals) if signer in ids]
+        # The rows that lead to these entries came under the same key, so they are among them.
+        plan.items.extend(collect_items(signed, []))
+        return plan
     wanted = _resolve_names(names, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in wanted if name in settings.LAYERS]
-    plan = Removal([], [])
     if own and (kernel is not None or before is not None):
         plan.items.extend(_choose_entries(own, kernel, before, plan.refusals))
         wanted = [name for name in wanted if name not in own]
@@ -159,8 +179,8 @@ def make_plan(
     return plan
 
 
-def remove(plan: Removal, reason: str) -> int:
-    """Remove items; return the number of entries that went. What could not be removed is added to the refusals."""
+def remove(plan: Removal, reason: str) -> None:
+    """Remove items. What could not be removed is added to the refusals."""
     gone = []
     for item in plan.items:
         # One refused item hinders no other.
@@ -169,41 +189,35 @@ def remove(plan: Removal, reason: str) -> int:
             gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             plan.refusals.append(Refusal(item.cache, item.path, str(error)))
-    digests = [address[-64:] for item in gone for address in item.addresses]
-    note_removed(digests, reason)
-    return len(digests)
+    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
-def find_items(
-    name: str, refusals: list[Refusal], before: float | None = None
-) -> Iterator[RemovalItem]:
+def find_items(name: str, refusals: Faults, before: float | None = None) -> Iterator[RemovalItem]:
     """Yield the removable items of a cache, with `before` only the older ones; add refused places to `refusals`.
 
     The age of a directory is that of its newest file.
     """
     own = {KEPT: places.KEPT} | {layer: row.own for layer, row in layers.TABLE.items()}
     shared, pattern = own.get(name, ("", ""))
-    folder = option.folder(shared) if shared else foreign.place(name).path
-    fault, paths = _LINK if os.path.islink(folder) else "", list[str]()
+    folder = settings.folder(shared) if shared else foreign.place(name).path
     try:
+        if os.path.islink(folder):
+            raise CacheFault(_LINK)
         if shared:
             names = filter(re.compile(pattern).fullmatch, sorted(os.listdir(folder)))
             paths = [os.path.join(folder, own_name) for own_name in names]
-        else:
-            paths = [*contents.files(name)]
-    except OSError as error:
-        fault = error.strerror or str(error)
-    if paths and not shared and contents.is_too_wide(folder):
-        fault = f"it does not look like {ROWS[name].title}"
-    if fault:
-        if os.path.lexists(folder):
-            refusals.append(Refusal(name, folder, fault))
+        elif (paths := [*contents.files(name)]) and contents.is_too_wide(folder):
+            raise CacheFault(f"it does not look like {ROWS[name].title}")
+    except FileNotFoundError:
+        return
+    except (OSError, CacheFault) as error:
+        refusals.append(Refusal(name, folder, getattr(error, "strerror", "") or str(error)))
         return
     for path in paths:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
-        measured = contents.of([path], ".*")
+        measured = contents.count([path], ".*")
         if before is None or 0.0 < measured.newest < before:
             yield RemovalItem(name, path, measured.entries, measured.bytes)
 
@@ -213,38 +227,37 @@ def collect_items(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) ->
 
     With them go the rows that lead to no other code, and those that have led nowhere for an hour.
     """
+    if not gone:
+        return []
     going, now = set(map(id, gone)), time.time()
     # The digests that lead to code that stays, and to code that goes.
     living, dead = set[str](), set[str]()
-    for entry in listed if gone else ():
+    for entry in listed:
         if entry.kind == inventory.CODE:
             (dead if id(entry) in going else living).update(inventory.find_leading(entry.key))
-    rows = [
+    leading = [
         entry
         for entry in listed
-        if gone and entry.kind == inventory.BASE and entry.digest not in living
+        if entry.kind == inventory.BASE
+        and entry.digest not in living
+        and (entry.digest in dead or now - entry.modified > _HOUR)
     ]
-    by_file: dict[tuple[str, str], list[ListedEntry]] = {}
-    for entry in (
-        *gone,
-        *(entry for entry in rows if entry.digest in dead or now - entry.modified > _HOUR),
-    ):
-        by_file.setdefault((entry.layer, entry.file), []).append(entry)
+    by_file = inventory.group((*gone, *leading), lambda entry: (entry.layer, entry.file))
     return [
         RemovalItem(
             layer,
             file,
             not file.endswith(places.DATABASE),
-            sum(entry.size for entry in some),
-            tuple(entry.address for entry in some),
+            sum(entry.size for entry in entries),
+            tuple(entry.address for entry in entries),
         )
-        for (layer, file), some in by_file.items()
+        for (layer, file), entries in by_file.items()
     ]
 
 
 def find_last_use(entry: ListedEntry, uses: Mapping[str, journal.Use]) -> float:
     """Return when an entry was made or was a hit for the last time."""
-    return max(entry.modified, journal.use(uses, entry.digest)[1])
+    return max(entry.modified, journal.find_use(uses, entry.digest)[1])
 
 
 def read_removed() -> list[tuple[str, str, float]]:
@@ -269,24 +282,24 @@ def _resolve_names(names: tuple[str, ...], everything: bool, kernel: str | None)
                 f"a kernel is known to the layers {', '.join(settings.LAYERS)} only: other caches know no kernel"
             )
         return list(names or settings.LAYERS)
-    below = [name for name, row in ROWS.items() if not row.neighbour] if everything else []
-    wanted = [*([OWN] if everything or not names else []), *below, *names]
-    return list(
-        dict.fromkeys(
-            own for name in wanted for own in ((*settings.LAYERS, KEPT) if name == OWN else (name,))
-        )
-    )
+    wanted = names or (OWN,)
+    if everything:
+        below = [name for name, row in ROWS.items() if not row.neighbour]
+        wanted = (OWN, *below, *names)
+    own = (*settings.LAYERS, KEPT)
+    parts = (part for name in wanted for part in (own if name == OWN else (name,)))
+    return list(dict.fromkeys(parts))
 
 
 def _choose_entries(
-    names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+    names: list[str], kernel: str | None, before: float | None, refusals: Faults
 ) -> list[RemovalItem]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
     listed = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True))
-    uses = journal.uses()
+    uses = journal.read_uses()
     gone = [
         entry
         for entry in listed
@@ -297,24 +310,11 @@ def _choose_entries(
     return collect_items(gone, listed)
 
 
-def brought(faults: list[Refusal] | None = None) -> list[tuple[ListedEntry, list[str]]]:
-    """Return kcl's own entries that came from a remote, each with the ids of its keys.
-
-    What cannot be read is added to `faults`.
-    """
-    faults = [] if faults is None else faults
-    memos = inventory.read_store(places.SHAPES, run_memo.store(places.SHAPES), faults)
+def list_signed(faults: Faults) -> list[tuple[ListedEntry, list[str]]]:
+    """Return kcl's own entries that came from a remote, each with the ids of its keys; add unreadable ones to `faults`."""
+    memos = inventory.read_store(places.SHAPES, run_memo.store(), faults)
     listed = [*inventory.entries(all_rows=True, own=True, faults=faults), *memos]
     return [(entry, ids) for entry in listed if (ids := signers(entry.metadata))]
-
-
-def remove_brought(signer: str) -> tuple[int, list[Refusal]]:
-    """Remove the entries that came under a key; return the number of those that went, and what could not be removed."""
-    gone = [entry for entry, ids in brought() if signer in ids]
-    plan = Removal(collect_items(gone, []), [])
-    number = remove(plan, "kcl purge")
-    process.changed()
-    return number, plan.refusals
 
 
 def remove_path(path: str) -> None:

@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from kcl.base import events, settings
-from kcl.cache import layers, places
+from kcl.cache import places
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry, Refusal
+from kcl.inspect.inventory import Faults, ListedEntry
 
 # The share of the bound that stays in use. With less room the next entry would exceed the bound again.
 _ROOM = 0.9
@@ -34,20 +34,16 @@ _PINS = address("0" * 64, label="pins")
 _DIGITS = 12
 
 
-def measure(site: str = "") -> int:
+def measure(site: str | None = None) -> int:
     """Return the bytes that the entries of all layers take on disk, here or in a `site`; reads no entry."""
     return sum(
         inventory.measure_files(store).bytes
         for layer in settings.LAYERS
-        for store in _find_stores(layer, site, [])
+        for store in inventory.find_stores(layer, [], site)
     )
 
 
-def _find_stores(layer: str, site: str, faults: list[Refusal]) -> list[layers.Files]:
-    return [layers.site(layer, site)] if site else inventory.find_stores(layer, faults)
-
-
-def choose(bound: int, site: str = "") -> tuple[purge.Removal, int]:
+def choose(bound: int, site: str | None = None) -> tuple[purge.Removal, int]:
     """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
 
     They are those of the own stores, or of a `site` directory.
@@ -55,24 +51,19 @@ def choose(bound: int, site: str = "") -> tuple[purge.Removal, int]:
     Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
     shows: the rows that lead to them go with them.
     """
-    refusals: list[Refusal] = []
-    listed = [
-        entry
-        for layer in settings.LAYERS
-        for store in _find_stores(layer, site, refusals)
-        for entry in inventory.read_store(layer, store, refusals)
-    ]
+    refusals: Faults = []
+    listed = list(inventory.entries(all_rows=True, own=True, site=site, faults=refusals))
     size = measure(site)
     gone: list[ListedEntry] = []
     if 0 < bound < size:
-        uses, pinned = journal.uses(), read_pins()
-        for kernel in sorted(
-            _group_kernels(listed),
-            key=lambda parts: max(purge.find_last_use(part, uses) for part in parts),
-        ):
-            if size > bound * _ROOM and not any(
-                holds(pinned, part.kernel, part.digest) for part in kernel
-            ):
+        uses, pinned = journal.read_uses(), read_pins()
+
+        def find_last_use(kernel: list[ListedEntry]) -> float:
+            return max(purge.find_last_use(part, uses) for part in kernel)
+
+        for kernel in sorted(_group_kernels(listed), key=find_last_use):
+            is_pinned = any(holds(pinned, part.kernel, part.digest) for part in kernel)
+            if size > bound * _ROOM and not is_pinned:
                 gone += kernel
                 size -= sum(part.size for part in kernel)
     return purge.Removal(purge.collect_items(gone, listed), refusals), len(gone)
@@ -80,11 +71,8 @@ def choose(bound: int, site: str = "") -> tuple[purge.Removal, int]:
 
 def _group_kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
-    parts: dict[tuple[str, object], list[ListedEntry]] = {}
-    for entry in listed:
-        if entry.is_shown:
-            parts.setdefault((entry.kernel, entry.metadata.get("program")), []).append(entry)
-    return parts.values()
+    shown = [entry for entry in listed if entry.is_shown]
+    return inventory.group(shown, lambda entry: (entry.kernel, entry.program)).values()
 
 
 def keep_bound() -> None:

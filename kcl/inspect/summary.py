@@ -8,15 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kcl.base import events, settings
-from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
+from kcl.base.text.tables import Column, Columns, lines_of
 from kcl.cache import layers
-from kcl.inspect import kernels, late, remarks
+from kcl.inspect import kernels
 from kcl.inspect.explain import misses
-from kcl.inspect.history import journal
-from kcl.inspect.history.records import COUNTERS, OUTCOMES, find_left_out
+from kcl.inspect.history import journal, records
+from kcl.inspect.history.records import OUTCOMES
 
 NOTHING = "kcl: no kernel was asked for"
+_LAYER: Columns[Mapping[str, Any]] = ((Column("layer"), lambda row: row["layer"]),)
+_SUMS: Columns[Mapping[str, Any]] = (
+    (Column("seconds"), lambda row: f"{row['seconds']:.3f}"),
+    (Column("saved"), lambda row: f"{max(0.0, row['saved']):.3f}"),
+    (Column("bytes"), lambda row: str(int(row["bytes"]))),
+)
 
 
 class Report(str):
@@ -69,18 +75,8 @@ def _count_layers() -> list[dict[str, Any]]:
 
 def write_table(counters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Write the counters of layers as a table."""
-    counters = _choose_layers(counters)
-    hidden = find_left_out(counters)
-    head = [tables.Column(title) for title in ("layer", *COUNTERS) if title != hidden]
-    outcomes = [name for name in OUTCOMES if name != hidden]
-    cells = [
-        (
-            *(row["layer"], *(str(int(row[column])) for column in outcomes)),
-            *(f"{row['seconds']:.3f}", f"{max(0.0, row['saved']):.3f}", str(int(row["bytes"]))),
-        )
-        for row in counters
-    ]
-    return tables.lines(head, cells)
+    rows = _choose_layers(counters)
+    return lines_of([*_LAYER, *journal.find_columns(rows), *_SUMS], rows)
 
 
 def _choose_layers(counters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -100,9 +96,9 @@ def _write_place(state: str, column: int) -> str:
     return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
 
 
-def of_process(by_kernel: bool) -> str:
+def write_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
-    if not layers.opened() and not events.asked():
+    if not layers.opened() and not events.has_looked_up():
         return "\n".join(fold_prose([NOTHING, *_collect_remarks()]))
     if not by_kernel:
         return report()
@@ -110,7 +106,7 @@ def of_process(by_kernel: bool) -> str:
     return "\n".join([report(), "", *kernels.write_table(kernels.group_records([run], missed))])
 
 
-def add_to(path: str) -> None:
+def append_run(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
     run, missed = journal.of_this_run()
     content = kernels.Run(
@@ -129,7 +125,7 @@ def add_to(path: str) -> None:
         stream.write(json.dumps(content.describe(), allow_nan=False).encode() + b"\n")
 
 
-def explained() -> str:
+def write_misses() -> str:
     """Say which look-ups missed in this process, and why."""
     told = misses.explain_looks(journal.of_this_run()[1], journal.last_misses())
     return "\n".join(misses.write_lines(told)) or "nothing missed"
@@ -138,7 +134,7 @@ def explained() -> str:
 def _collect_remarks() -> list[str]:
     waiting = misses.find_pending()
     return [
-        *remarks(),
-        *(switch["words"] for switch in late()),
+        *records.explain_loopy(),
+        *(switch["words"] for switch in records.find_late_switches()),
         *(() if waiting.helper else waiting.described()),
     ]

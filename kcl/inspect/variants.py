@@ -38,7 +38,6 @@ def _read_arguments(code: ListedEntry) -> list[tuple[str, str, str]]:
     """Return the short arguments in the calls of code: function, name, text."""
     entry = inventory.read(code, [], with_texts=True)
     listing = listings.read(entry.parts.get(listings.PART) if entry else None)
-    arguments = [
-        (call.name, *pair) for call in (listing.calls if listing else ()) for pair in call.arguments
-    ]
+    calls = listing.calls if listing else ()
+    arguments = [(call.name, *pair) for call in calls for pair in call.arguments.items()]
     return [item for item in dict.fromkeys(arguments) if len(item[2]) <= _SHORT]

@@ -68,7 +68,7 @@ def install() -> None:
         from kcl.frontends.loopy import imports
 
         state.done.clear()
-        state.finder = attended.runner(
+        state.finder = attended.run_modules(
             lambda name: name in TABLE and name not in state.done,
             lambda package, loader: _run(package.__name__, package, loader),
         )
@@ -122,7 +122,7 @@ def _run(name: str, package: Any, loader: Any) -> None:
     from kcl.base import spans
 
     with spans.span(f"import {name}"):
-        foreign.with_usable_cache(lambda: loader.exec_module(package))
+        foreign.load_with_usable_cache(lambda: loader.exec_module(package))
     _put(name, package)
 
 

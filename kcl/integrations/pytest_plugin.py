@@ -29,7 +29,7 @@ class PrivateCache:
         """Return the counters of this test: layer -> hits, misses, bypassed, errors, seconds, saved, bytes."""
         from kcl.base import events
 
-        return events.counted(self.events)
+        return events.count(self.events)
 
     def begin_again(self) -> None:
         """Have every kernel looked up again, as in a new process; forget the events, and wait for helper processes."""

@@ -136,13 +136,13 @@ def _set_variables(
     settings.export(variables)
     if off or fresh:
         from kcl import foreign
-        from kcl.foreign.shell import made
+        from kcl.foreign.shell import plan_change
 
-        settings.export(made([*off], [], _fresh().folder if fresh else None))
+        settings.export(plan_change([*off], [], _fresh().folder if fresh else None))
         if fresh:
             # No later run would use the entries that a helper completes.
             settings.export({"KCL_PROMOTE": "off"})
-        foreign.begin()
+        foreign.record_start()
 
 
 def as_main(kind: str, name: str, arguments: tuple[str, ...]) -> None:

@@ -3,13 +3,13 @@
     launch   = [global size, local size, offset, [argument, ...]]      sizes are lists of numbers, or null
     argument = bytes of a buffer | "a value in hexadecimal" | [bytes of local memory] | null
 
-The launch is found as that of a hot call (`kcl.launch.recording`). It runs again on arrays of zeros, since zero is an
-index of every array, between guards that it must leave as they are.
+The launch is found as that of a hot call (`kcl.launch.recording`). `kcl rebuild` launches the program again, since
+drivers compile at a launch. The arrays are zeros then, as zero is an index of every array. They lie between guards, which
+show a kernel that writes outside of its arrays.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl.launch.recording import Allocation, Mark, NotPlayable, record
+from kcl.launch.recording import Mark, NotPlayable, record
 
 # The bytes before and behind each array; any device may begin a part of a buffer there.
 GUARD = 4096
@@ -38,14 +38,16 @@ def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]
         recording = record(invoke, kernels, values, frozenset(buffers))
         memory = {
             **{name: buffer.size for name, buffer in buffers.items()},
-            **{f"{output.name}.base_data": _size(*output[1:3]) for output in recording.made},
+            **{f"{output.name}.base_data": output.size for output in recording.made},
         }
         for name, value in values.items():
             if isinstance(value, cl_array.Array):
                 memory[f"{name}.base_data"] = value.base_data.size
         launches = {}
         for step in recording.steps:
-            set_values = [_noted(*step.arguments[at], memory) for at in range(len(step.arguments))]
+            set_values = [
+                _describe(*step.arguments[at], memory) for at in range(len(step.arguments))
+            ]
             sizes = [size if size is None else list(map(int, size)) for size in step.sizes]
             # The first flag says that the global size counts groups.
             if step.flags and step.flags[0]:
@@ -105,15 +107,7 @@ def _on_device(value: Any) -> Any:
     return cl_array.Array(None, value.shape, value.dtype, data=data, strides=value.strides)
 
 
-def _size(positional: tuple[Any, ...], keywords: Mapping[str, Any]) -> int:
-    """Return the bytes of an output that the invoker allocates with these arguments of the constructor."""
-    data, (_queue, shape, dtype) = keywords.get("data"), positional
-    if isinstance(data, Allocation):
-        return int(data.size)
-    return int(math.prod(shape) * np.dtype(dtype).itemsize)
-
-
-def _noted(setter: str, items: tuple[Any, ...], memory: Mapping[str, int]) -> Any:
+def _describe(setter: str, items: tuple[Any, ...], memory: Mapping[str, int]) -> Any:
     value = items[-1]
     if isinstance(value, Mark):
         return int(memory[value.text])
@@ -122,8 +116,7 @@ def _noted(setter: str, items: tuple[Any, ...], memory: Mapping[str, int]) -> An
     if value is None:
         return None
     if len(items) > 1:
-        form = items[0].decode() if isinstance(items[0], bytes) else items[0]
-        return struct.pack(form, value).hex()
+        return struct.pack(items[0], value).hex()
     if isinstance(value, (bytes, np.generic)):
         return (value if isinstance(value, bytes) else value.tobytes()).hex()
     raise NotPlayable(f"{setter} sets a value of an unknown size")

@@ -2,7 +2,7 @@
 
 An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it gets stand-ins: for
 an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's functions
-objects that take notes. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
+objects that take recording. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
 # The setters of this pyopencl that take several arguments in one tuple, with the number of items of each argument.
-WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
-WIDTH = {setter: width for setter, width in WIDTH.items() if hasattr(cl.Kernel, setter)}
+WIDTH = {
+    setter: width
+    for setter, width in (
+        ("_set_arg_multi", 2),
+        ("_set_arg_buf_multi", 2),
+        ("_set_arg_buf_pack_multi", 3),
+    )
+    if hasattr(cl.Kernel, setter)
+}
 _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
 
 
@@ -82,15 +89,16 @@ class Allocation(NamedTuple):
 
 
 class AllocatedOutput(NamedTuple):
-    """An output array that is allocated in each call, with the arguments of its constructor.
+    """An output array of `size` bytes that is allocated in each call, with the arguments of its constructor.
 
-    `found` are the attributes that its constructor finds, where the constructor only allocates a number of bytes.
+    `computed` are the attributes that the constructor computes of them. They are empty if it does more than to compute
+    and to allocate.
     """
 
     name: str
     positional: tuple[Any, ...]
     keywords: dict[str, Any]
-    found: dict[str, Any]
+    computed: dict[str, Any]
     size: int
 
 
@@ -103,21 +111,6 @@ class Step(NamedTuple):
     flags: tuple[Any, ...]
 
 
-class Recording(NamedTuple):
-    """The steps of one call: values are constants or Marks, and no array is held.
-
-    `waited` names the arrays with events to wait for. `written` names the arrays that get the new event. `outputs` is
-    the result: a tuple of names, or a dictionary of them. `names` are the names in the expressions of Marks.
-    """
-
-    made: list[AllocatedOutput]
-    steps: list[Step]
-    waited: list[str]
-    written: list[str]
-    outputs: tuple[str, ...] | dict[str, str]
-    names: dict[str, Any]
-
-
 def record(
     invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]
 ) -> Recording:
@@ -125,47 +118,42 @@ def record(
 
     Raises NotPlayable, or the error of the invoker where it refuses the call.
     """
-    notes = _Notes()
+    recording = Recording()
     stand_ins = {
-        name: _Layout(
-            notes,
-            name,
-            value.shape,
-            value.strides,
-            value.offset,
-            value.dtype,
-            value.flags.c_contiguous,
-        )
+        name: _Layout(recording, name, value)
         if isinstance(value, cl_array.Array)
         else (Mark(name) if name in passed else value)
         for name, value in values.items()
     }
-    queue = QueueMark("_kcl_queue")
-    event, outputs = _on_stand_ins(invoke, notes, passed)(
-        _Kernels(kernels), queue, None, None, None, **stand_ins
+    event, outputs = _on_stand_ins(invoke, recording, passed)(
+        _Kernels(kernels), QueueMark("_kcl_queue"), None, None, None, **stand_ins
     )
-    if event is not notes.last or event is None:
+    if event is not recording.last or event is None:
         raise NotPlayable("the event of another launch is returned")
-    is_named = isinstance(outputs, dict)
-    named = (
+    recording.outputs = (
         {key: _name(value) for key, value in outputs.items()}
-        if is_named
+        if isinstance(outputs, dict)
         else tuple(map(_name, outputs))
     )
-    return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
+    return recording
 
 
-class _Notes:
-    """The notes on one call."""
+class Recording:
+    """The steps of one call: values are constants or Marks, and no array is held.
+
+    `waited` names the arrays with events to wait for. `written` names the arrays that get the new event. `outputs` is
+    the result: a tuple of names, or a dictionary of them. `names` are the names in the expressions of Marks. `last`
+    stands for the event of the last enqueue.
+    """
 
     def __init__(self) -> None:
         self.made: list[AllocatedOutput] = []
         self.steps: list[Step] = []
         self.waited: list[str] = []
         self.written: list[str] = []
-        # The event of the last enqueue.
-        self.last: object = None
+        self.outputs: tuple[str, ...] | dict[str, str] = ()
         self.names: dict[str, Any] = {}
+        self.last: object = None
 
     def enqueue(
         self,
@@ -201,22 +189,31 @@ class _Notes:
 
     def array(self, *positional: Any, **keywords: Any) -> _Layout:
         """Take the place of pyopencl's class of arrays."""
-        _queue, shape, dtype = positional
-        strides, data, size = (keywords.get(name) for name in ("strides", "data", "_size"))
-        numbers = (
-            *shape,
-            *(strides or ()),
-            size or 0,
-            data.size if isinstance(data, Allocation) else 0,
-        )
+        queue, shape, dtype = positional
+        data, memory = keywords.get("data"), object()
+        bytes_given = data.size if isinstance(data, Allocation) else None
+        strides, items = (keywords.get(name) for name in ("strides", "_size"))
+        numbers = (*shape, *(strides or ()), items or 0, bytes_given or 0)
         if not {*keywords} <= _ARRAY_KEYWORDS or not all(
             isinstance(number, (int, np.integer)) for number in numbers
         ):
             raise NotPlayable("allocates in another way")
-        attributes, size = _constructed(positional, keywords)
-        made = AllocatedOutput(f"_kcl_made{len(self.made)}", positional, keywords, attributes, size)
-        self.made.append(made)
-        return _Layout(self, made.name, shape, strides, 0, dtype, strides is None)
+        layout = {name: keywords[name] for name in _LAYOUT_KEYWORDS if name in keywords}
+        array = cl_array.Array(None, shape, dtype, data=memory, **layout)
+        attributes = {**vars(array)}
+        size = array.nbytes if bytes_given is None else bytes_given
+        # To make the output of its attributes, without the constructor, saves 8 % of a call that allocates it.
+        is_plain = (
+            attributes.keys() == _GIVEN | _COMPUTED
+            and (array.base_data, array.events) == (memory, [])
+            and isinstance(keywords.get("_queue", queue), QueueMark)
+            and isinstance(keywords.get("allocator"), Allocator)
+            and size > 0
+        )
+        computed = {name: attributes[name] for name in sorted(_COMPUTED)} if is_plain else {}
+        name = f"_kcl_made{len(self.made)}"
+        self.made.append(AllocatedOutput(name, positional, keywords, computed, size))
+        return _Layout(self, name, array)
 
     def pack(self, form: str, *values: Any) -> Any:
         """Take the place of struct.pack."""
@@ -227,66 +224,37 @@ class _Notes:
         return Mark(f"_kcl_pack({form!r}, {', '.join(texts)})")
 
 
-_ARRAY_KEYWORDS = {"strides", "data", "allocator", "_fast", "_size", "_context", "_queue"}
-# The attributes of an array in the known releases of pyopencl.
+# The keywords of pyopencl's arrays that decide their layout, and all with which invokers allocate.
+_LAYOUT_KEYWORDS = ("strides", "_fast", "_size")
+_ARRAY_KEYWORDS = {*_LAYOUT_KEYWORDS, "data", "allocator", "_context", "_queue"}
+# The attributes of an array in the known releases of pyopencl: those that it is given, and those that it computes.
 _GIVEN = {"queue", "context", "events", "allocator", "base_data"}
-_FOUND = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
-
-
-def _constructed(
-    positional: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[dict[str, Any], int]:
-    """Return the attributes that the constructor finds, and the bytes to allocate; nothing where it does more.
-
-    Making an output of these without the constructor saves 8 % of a call that allocates the output.
-    """
-    queue, shape, dtype = positional
-    data, memory = keywords.get("data"), object()
-    passed = {name: keywords[name] for name in ("strides", "_fast", "_size") if name in keywords}
-    array = cl_array.Array(None, shape, dtype, data=memory, **passed)
-    attributes = vars(array)
-    plain = (
-        attributes.keys() == _GIVEN | _FOUND and array.base_data is memory and array.events == []
-    )
-    by_us = isinstance(keywords.get("_queue", queue), QueueMark)
-    size = data.size if isinstance(data, Allocation) else array.nbytes
-    if not (plain and by_us and isinstance(keywords.get("allocator"), Allocator) and size > 0):
-        return {}, 0
-    return {name: attributes[name] for name in sorted(_FOUND)}, size
+_COMPUTED = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
 
 
 class _Layout:
     """The stand-in of an array: its layout, without its memory."""
 
-    def __init__(
-        self,
-        notes: _Notes,
-        name: str,
-        shape: Any,
-        strides: Any,
-        offset: int,
-        dtype: Any,
-        contiguous: bool,
-    ) -> None:
-        self._notes = notes
+    def __init__(self, recording: Recording, name: str, array: cl_array.Array) -> None:
+        self._recording = recording
         self.name = name
-        self.shape = shape
-        self.strides = strides
-        self.offset = offset
-        self.dtype = dtype
+        self.shape = array.shape
+        self.strides = array.strides
+        self.offset = array.offset
+        self.dtype = array.dtype
         # Invokers ask for this flag alone.
-        self.flags = SimpleNamespace(c_contiguous=contiguous)
+        self.flags = SimpleNamespace(c_contiguous=array.flags.c_contiguous)
         self.base_data = Mark(f"{name}.base_data")
 
     @property
     def events(self) -> list[Any]:
-        self._notes.waited.append(self.name)
+        self._recording.waited.append(self.name)
         return []
 
     def add_event(self, event: Any) -> None:
-        if event is not self._notes.last:
+        if event is not self._recording.last:
             raise NotPlayable("adds another event")
-        self._notes.written.append(self.name)
+        self._recording.written.append(self.name)
 
 
 class _Kernels:
@@ -312,11 +280,11 @@ class _Kernel:
         if width is None:
             raise NotPlayable(f"calls {setter} of a kernel")
 
-        def noted(items: tuple[Any, ...]) -> None:
+        def note_all(items: tuple[Any, ...]) -> None:
             for start in range(0, len(items), width):
                 self._note(items[start], setter, tuple(items[start + 1 : start + width]))
 
-        return noted
+        return note_all
 
     def set_args(self, *values: Any) -> None:
         if len(values) != self.num_args:
@@ -340,20 +308,20 @@ class _Module:
         raise NotPlayable(f"uses {name}")
 
 
-def _dtype(notes: _Notes, name: str, dtype: Any) -> Any:
+def _dtype(recording: Recording, name: str, dtype: Any) -> Any:
     """Return the stand-in of a scalar's dtype; an invoker converts with its type."""
 
     def convert(value: Any) -> Any:
         if not isinstance(value, Mark):
             return dtype.type(value)
-        notes.names[f"_kcl_type_{name}"] = dtype.type
+        recording.names[f"_kcl_type_{name}"] = dtype.type
         return Mark(f"_kcl_type_{name}({value.text})")
 
     return SimpleNamespace(type=convert)
 
 
 def _on_stand_ins(
-    invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]
+    invoke: Callable[..., Any], recording: Recording, passed: frozenset[str]
 ) -> Callable[..., Any]:
     """Return a copy of the invoker that uses stand-ins of pyopencl's functions."""
 
@@ -367,11 +335,11 @@ def _on_stand_ins(
 
     # By identity, since an invoker may have a function under any name.
     stand_ins: dict[int, Any] = {
-        id(cl): _Module(enqueue_nd_range_kernel=notes.enqueue, LocalMemory=cl.LocalMemory),
-        id(cl_array): _Module(Array=notes.array),
+        id(cl): _Module(enqueue_nd_range_kernel=recording.enqueue, LocalMemory=cl.LocalMemory),
+        id(cl_array): _Module(Array=recording.array),
         id(cl_tools): _Module(DeferredAllocator=allocator),
         id(cl_tools.DeferredAllocator): allocator,
-        id(struct.pack): notes.pack,
+        id(struct.pack): recording.pack,
     }
     own = invoke.__globals__
     namespace = {name: stand_ins.get(id(value), value) for name, value in own.items()}
@@ -379,7 +347,7 @@ def _on_stand_ins(
     for name in passed:
         dtype = own.get(f"_kcl_dtype_{name}")
         if dtype is not None and not dtype.names:
-            namespace[f"_kcl_dtype_{name}"] = _dtype(notes, name, dtype)
+            namespace[f"_kcl_dtype_{name}"] = _dtype(recording, name, dtype)
     for name, value in own.items():
         # The invoker's own helpers must see the stand-ins, too.
         if isinstance(value, FunctionType) and value.__globals__ is own:

@@ -12,9 +12,9 @@ import operator
 import os
 import re
 import traceback
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import dropwhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -36,22 +36,6 @@ _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 _MESSAGE = re.compile(r"^(error: )?([^:\n]+):(\d+):\d+: (?(1)|(?:fatal )?error\b).*$", re.MULTILINE)
 
 
-class FailedCall(NamedTuple):
-    """A call that failed: its kernel, the values it gave, and the error.
-
-    `known` lists the arguments of the kernel, a `kcl.code.Argument` each; none while its code is unknown. `packed`
-    arguments are taken apart by their index, so these may be lists. A `sized` kernel takes the sizes of the launch.
-    """
-
-    kernel: str
-    given: Mapping[str, Any]
-    error: Exception
-    known: Sequence[Any] = ()
-    packed: Container[str] = ()
-    sized: bool = False
-    queue: Any = None
-
-
 def in_words(
     kernel: str,
     line: Any,
@@ -64,89 +48,141 @@ def in_words(
 
     `fault` describes a wrong queue.
     """
-    arguments = line.taken(arguments)
-    base, codes = line.generate.base, [ready.code for ready in line.ready.values()]
-    is_source = any(code.invoker.front_end == "opencl" for code in codes)
-    packed = base.packed if base else ()
-    call = FailedCall(kernel, arguments, error, line.arguments, packed, is_source, queue)
+    call, base = _FailedCall(kernel, line, error, arguments, queue), line.generate.base
     if base and not fault:
-        fault = at_fault(call)
+        fault = call.fault()
     # An error of the class that the front end raises.
     instead: Exception | None = None
     if isinstance(error, MissingArguments):
         instead = line.missing(error.names)
-    elif base and base.names and not is_source and not isinstance(error, KclError):
-        instead = unknown_open(call)
-    elif fault and is_source and not isinstance(error, (OverflowError, cl.Error)):
+    elif base and base.names and not call.is_source and not isinstance(error, KclError):
+        instead = call.unknown_open()
+    elif fault and call.is_source and not isinstance(error, (OverflowError, cl.Error)):
         instead = TypeError(fault)
     if fault or instead is not None:
-        return worded(instead or error, fault) if fault else instead
+        return reword(instead or error, fault) if fault else instead
     if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
-        source = codes[0].text.source if len(codes) == 1 else ""
-        return not_built(kernel, line.function, error, source)
+        source = call.codes[0].text.source if len(call.codes) == 1 else ""
+        return build_error(kernel, line.function, error, source)
     if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
         return RecipeError(f"kernel {kernel!r}{place(line.function)}: {error}")
-    return named(call)
+    return call.named()
 
 
-def at_fault(call: FailedCall) -> str:
-    """Describe the first argument at fault in a call; empty if no argument is at fault."""
-    arguments = given_in_calls(call.known)
-    for name, value in call.given.items():
-        if name in call.packed or value is None:
-            continue
-        if name in _SIZES and name not in arguments and (call.sized or arguments):
-            fault = (
-                _wrong_size(name, value)
-                if call.sized
-                else f"loopy finds the sizes of its kernels; leave {name} out"
+class _FailedCall:
+    """A call that failed: its kernel, the values it gave, and the error.
+
+    `arguments` are those that a call gives, by name, a `kcl.code.Argument` each; none while the code is unknown.
+    `packed` arguments are taken apart by their index, so these may be lists. A call of a Source gives the sizes of the
+    launch, too.
+    """
+
+    def __init__(
+        self, kernel: str, line: Any, error: Exception, given: Mapping[str, Any], queue: Any
+    ) -> None:
+        self.kernel = kernel
+        self.given = line.taken(given)
+        self.error = error
+        self.queue = queue
+        self.arguments = given_in_calls(line.arguments)
+        self.packed = line.generate.base.packed if line.generate.base else ()
+        self.codes = [ready.code for ready in line.ready.values()]
+        self.is_source = any(code.invoker.front_end == "opencl" for code in self.codes)
+
+    def fault(self) -> str:
+        """Describe the first argument at fault; empty if no argument is at fault."""
+        names = [*self.arguments]
+        for name, value in self.given.items():
+            if name in self.packed or value is None:
+                continue
+            if name in _SIZES and name not in names and (self.is_source or names):
+                fault = f"loopy finds the sizes of its kernels; leave {name} out"
+                if self.is_source:
+                    fault = _wrong_size(name, value)
+            elif names and name not in names:
+                beside = (*_SIZES, *_BESIDE) if self.is_source else _BESIDE
+                says = (
+                    f"its arguments are {', '.join(names)}; a call also takes {', '.join(beside)}"
+                )
+                return f"{_unknown(self.kernel, name, [*names, *beside])}; {says}"
+            else:
+                misfit = self._misfit(name, value)
+                fault = misfit and f"argument {name!r} {misfit}"
+            if fault:
+                return f"kernel {self.kernel!r}: {fault}"
+        return ""
+
+    def unknown_open(self) -> KeyError | None:
+        """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
+        known = {*self.arguments, *self.packed, *_SIZES}
+        unknown = [name for name in self.given if name not in known]
+        return KeyError(unknown[0]) if self.arguments and unknown else None
+
+    def named(self) -> Exception | None:
+        """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
+        error = self.error
+        frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
+        below = list(
+            dropwhile(lambda frame: not frame.f_code.co_filename.startswith(_INVOKER), frames)
+        )
+        mine = (_INVOKER, os.path.dirname(cl.__file__))
+        if not below or not all(frame.f_code.co_filename.startswith(mine) for frame in below):
+            # An allocator of the user raises its own errors.
+            return None
+        sizes = {name: self.given.get(name) for name in _SIZES if self.is_source}
+        reason = str(error)
+        # pyopencl writes routine and status before the words.
+        if isinstance(error, cl.Error):
+            reason = reason.partition(" - ")[2]
+            if sizes and error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
+                # The sizes in the call, or in the declaration.
+                sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}
+                pairs = zip(*[size or () for size in sizes.values()], strict=False)
+                wrong = (f"{n} is no multiple of {m}" for n, m in pairs if m and n % m)
+                reason = next(wrong, reason)
+        size_texts = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
+        where = f"kernel {self.kernel!r}" + f" with {', '.join(size_texts)}" * bool(size_texts)
+        return reword(error, f"{where}: {reason}" if reason else where)
+
+    def _misfit(self, name: str, value: Any) -> str:
+        """Describe how a value misfits its argument. While that, or its dtype, is unknown, it may be of any kind."""
+        argument = self.arguments.get(name)
+        kind, text = (argument.kind, argument.dtype) if argument is not None else ("", "")
+        dtype = _dtype(text) if text and kind in ARRAYS | _SCALARS else None
+        if dtype is not None and kind in _SCALARS:
+            if _is_number(self.error, value, dtype):
+                return ""
+            number = "a whole number" if dtype.kind in "iu" else "a number"
+            return f"is {number} of dtype {dtype}, not {_shown(value)}"
+        has_dtype = hasattr(value, "dtype") and not isinstance(value, np.generic)
+        if has_dtype and isinstance(value.dtype, np.dtype) and hasattr(value, "strides"):
+            return self._array_fault(name, value)
+        is_memory = isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer))
+        is_memory = is_memory and not isinstance(value, cl.Image)
+        if dtype is not None:
+            # An array of a Source may be memory, as a call may give the sizes.
+            if kind == "Array" and is_memory:
+                return ""
+            element = f"np.{dtype}" if dtype.isbuiltin == 1 else "dtype"
+            return (
+                f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, element)}"
             )
-        elif arguments and name not in arguments:
-            beside = (*_SIZES, *_BESIDE) if call.sized else _BESIDE
-            says = (
-                f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
-            )
-            return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
-        else:
-            wrong = _wrong(call, name, value, arguments.get(name))
-            fault = wrong and f"argument {name!r} {wrong}"
-        if fault:
-            return f"kernel {call.kernel!r}: {fault}"
-    return ""
+        # An image or a sampler is for the invoker to judge.
+        is_other = kind and kind not in ARRAYS | _SCALARS
+        if is_other or not (is_memory or has_dtype or isinstance(value, _NO_NUMBERS)):
+            return ""
+        return f"is {_shown(value)}; {_cure(name, value, 'dtype')}, or a number"
 
-
-def unknown_open(call: FailedCall) -> KeyError | None:
-    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
-    arguments = given_in_calls(call.known)
-    unknown = [
-        name
-        for name in call.given
-        if name not in arguments and name not in call.packed and name not in _SIZES
-    ]
-    return KeyError(unknown[0]) if arguments and unknown else None
-
-
-def named(call: FailedCall) -> Exception | None:
-    """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
-    frames = (frame for frame, _line in traceback.walk_tb(call.error.__traceback__))
-    below = list(dropwhile(lambda frame: not frame.f_code.co_filename.startswith(_INVOKER), frames))
-    mine = (_INVOKER, os.path.dirname(cl.__file__))
-    if not below or not all(frame.f_code.co_filename.startswith(mine) for frame in below):
-        # An allocator of the user raises its own errors.
-        return None
-    sizes = {name: call.given.get(name) for name in _SIZES if call.sized}
-    reason = str(call.error)
-    # pyopencl writes routine and status before the words.
-    if isinstance(call.error, cl.Error):
-        reason = reason.partition(" - ")[2]
-        if sizes and call.error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
-            # The sizes in the call, or in the declaration.
-            sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}
-            pairs = zip(*[size or () for size in sizes.values()], strict=False)
-            reason = next((f"{n} is no multiple of {m}" for n, m in pairs if m and n % m), reason)
-    size_texts = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
-    where = f"kernel {call.kernel!r}" + (f" with {', '.join(size_texts)}" if size_texts else "")
-    return worded(call.error, f"{where}: {reason}" if reason else where)
+    def _array_fault(self, name: str, array: Any) -> str:
+        """Describe the fault of an array, of whatever dtype."""
+        context = getattr(array, "context", None)
+        if self.queue is not None and context is not None and context != self.queue.context:
+            return "lies in another context than the queue; give an array of the queue's context"
+        is_copied = isinstance(array, np.ndarray) and isinstance(self.error, RuntimeError)
+        if is_copied and not array.flags.forc:
+            says = f"has the strides {array.strides}: an array with gaps or in reverse cannot be copied to a device"
+            return f"{says}; write {name}=np.ascontiguousarray(...)"
+        return ""
 
 
 def given_in_calls(arguments: Iterable[Any]) -> dict[str, Any]:
@@ -154,7 +190,7 @@ def given_in_calls(arguments: Iterable[Any]) -> dict[str, Any]:
     return {argument.name: argument for argument in arguments if argument.kind != "Local"}
 
 
-def refuse_asked(kernel: str, values: Mapping[str, Any]) -> None:
+def refuse_unknown_dtypes(kernel: str, values: Mapping[str, Any]) -> None:
     """Raise TypeError for a name of a dtype that numpy does not know."""
     for name, value in values.items():
         if isinstance(value, str):
@@ -166,7 +202,7 @@ def refuse_asked(kernel: str, values: Mapping[str, Any]) -> None:
                 ) from None
 
 
-def refuse_unlike(
+def refuse_misfits(
     kernel: str, values: Mapping[str, Any], declared: Sequence[Any], is_source: bool
 ) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
@@ -189,7 +225,7 @@ def refuse_unlike(
                 )
 
 
-def noted(error: Exception, kernel: str, recipe: Any) -> None:
+def add_note(error: Exception, kernel: str, recipe: Any) -> None:
     """Note the kernel and the line of its recipe on an error of the recipe or of loopy; Python 3.10 has no notes."""
     add = getattr(error, "add_note", None)
     if add is None or isinstance(error, KclError) or recipe is None:
@@ -201,7 +237,7 @@ def noted(error: Exception, kernel: str, recipe: Any) -> None:
         add(note)
 
 
-def worded(error: Exception, words: str) -> Exception | None:
+def reword(error: Exception, words: str) -> Exception | None:
     """Return an error of the same class with other words: a handler of the errors of loopy's executor catches it too.
 
     For a class that needs more than a text the nearest base class that needs only a text is used.
@@ -228,12 +264,12 @@ def place(recipe: Any) -> str:
     )
 
 
-def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
+def build_error(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
     """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     message = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
     cure = "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in words else ""
-    return worded(error, message + cure)
+    return reword(error, message + cure)
 
 
 def with_lines(log: str, text: str) -> str:
@@ -274,49 +310,6 @@ def _dtype(text: str) -> np.dtype[Any] | None:
 
 def _unknown(kernel: str, name: str, names: Iterable[str]) -> str:
     return f"kernel {kernel!r} takes no argument {name!r}{meant(name, names)}"
-
-
-def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
-    """Describe how a value misfits its argument; without a known argument, or of an open dtype, any argument."""
-    kind, dtype = argument.kind if argument is not None else "", None
-    if argument is not None and kind in ARRAYS | _SCALARS:
-        dtype = _dtype(argument.dtype) if argument.dtype else None
-        kind = kind if dtype is not None else ""
-    if dtype is not None and kind in _SCALARS:
-        number = "a whole number" if dtype.kind in "iu" else "a number"
-        return (
-            ""
-            if _is_number(call.error, value, dtype)
-            else f"is {number} of dtype {dtype}, not {_shown(value)}"
-        )
-    is_memory = isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)) and not isinstance(
-        value, cl.Image
-    )
-    has_dtype = hasattr(value, "dtype") and not isinstance(value, np.generic)
-    if has_dtype and isinstance(value.dtype, np.dtype) and hasattr(value, "strides"):
-        lies = getattr(value, "context", None)
-        if call.queue is not None and lies is not None and lies != call.queue.context:
-            return "lies in another context than the queue; give an array of the queue's context"
-        if (
-            isinstance(value, np.ndarray)
-            and isinstance(call.error, RuntimeError)
-            and not value.flags.forc
-        ):
-            says = f"has the strides {value.strides}: an array with gaps or in reverse cannot be copied to a device"
-            return f"{says}; write {name}=np.ascontiguousarray(...)"
-        return ""
-    if dtype is None:
-        is_wrong = is_memory or has_dtype or isinstance(value, _NO_NUMBERS)
-        return (
-            f"is {_shown(value)}; {_cure(name, value, 'dtype')}, or a number"
-            if is_wrong and not kind
-            else ""
-        )
-    if kind == "Array" and is_memory:
-        # It is an array of a Source, and a call may give the sizes.
-        return ""
-    element = f"np.{dtype}" if dtype.isbuiltin == 1 else "dtype"
-    return f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, element)}"
 
 
 def _cure(name: str, value: Any, dtype: str) -> str:

@@ -22,7 +22,7 @@ from pyopencl.tools import DeferredAllocator
 
 from kcl.launch import events, form_of
 from kcl.launch.recording import WIDTH, NotPlayable, record
-from kcl.launch.write import Form, Script, script
+from kcl.launch.write import Form, Script
 
 if TYPE_CHECKING:
     from kcl.launch import Launcher
@@ -166,7 +166,7 @@ class _Signatures:
             **{f"_kcl_p{i}": type(values[name]) for i, name in enumerate(typed)},
         }
         recording = record(*self._code, values, self._passed)
-        self._first, self._beside = script(self._form, recording), recording.names
+        self._first, self._beside = Script(self._form, recording), recording.names
         # The kernel objects are for this caller alone.
         self._kernels = launcher.program.kernels(launcher.names)
         self._known: dict[tuple[Any, ...], Script | None] = {}
@@ -251,7 +251,7 @@ class _Signatures:
         written: Script | None = None
         try:
             _check_plain(arrays)
-            written = script(self._form, record(*self._code, arguments, self._passed))
+            written = Script(self._form, record(*self._code, arguments, self._passed))
         except Exception:
             # The invoker raises the user's error, as it takes the call.
             pass

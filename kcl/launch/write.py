@@ -11,6 +11,14 @@ from typing import Any, NamedTuple
 
 from kcl.launch.recording import AllocatedOutput, Allocation, Mark, NotPlayable, Recording, Step
 
+# The attributes of an array that are not of its layout, as its constructor sets them.
+_ATTRIBUTES = {
+    "queue": "_kcl_queue",
+    "context": "_kcl_context",
+    "events": "[]",
+    "allocator": "_kcl_default",
+}
+
 
 class Form(NamedTuple):
     """The form of the calls of a script.
@@ -30,95 +38,77 @@ class Form(NamedTuple):
     typed: tuple[str, ...] = ()
 
 
-class Script(NamedTuple):
-    """The text, its kernels, and the values of one signature.
+class Script:
+    """The Python function `launch` for calls of one form, and the values of one signature.
 
-    These are the values of `_kcl_c…`, and the constant arguments, as (kernel, setter, items).
+    `kernels` are the device kernels of its steps. `cells` are the values of `_kcl_c...`. `constants` are the arguments
+    that no call changes, as (kernel, setter, items): they are set once for a signature.
     """
 
-    text: str
-    kernels: tuple[str, ...]
-    cells: tuple[Any, ...]
-    constants: tuple[tuple[str, str, tuple[Any, ...]], ...]
-
-
-def script(form: Form, recording: Recording) -> Script:
-    """Write the function `launch` for calls of this form."""
-    return _Writer(form, recording).script()
-
-
-class _Writer:
     def __init__(self, form: Form, recording: Recording) -> None:
-        self.form = form
-        self.recording = recording
-        self.lines: list[str] = []
-        self.cells: list[Any] = []
-        self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
         if any(name.startswith("_kcl") for name in form.names):
             raise NotPlayable("has a name of ours")
-        self.managed = (
-            [name for name in recording.waited if name in form.arrays] if not form.bound else []
-        )
-        if recording.written and not {*recording.written} <= {
-            *recording.waited,
-            *(output.name for output in recording.made),
-        }:
+        made = [output.name for output in recording.made]
+        if recording.written and not {*recording.written} <= {*recording.waited, *made}:
             raise NotPlayable("keeps events without waiting for them")
-
-    def script(self) -> Script:
-        self.head()
-        self(1, "try:", "    try:")
-        self.arguments()
-        self.checks()
-        for made in self.recording.made:
-            self.allocation(made)
-        self.waits()
-        for number, step in enumerate(self.recording.steps):
-            self.setting(number, step)
-        self.enqueue(3, 0, self.recording.steps[0])
-        self(2, "except _kcl_Exception:", f"    {self.otherwise}")
-        for number, step in enumerate(self.recording.steps[1:], 1):
-            self.enqueue(2, number, step)
-        self(1, "finally:", "    _kcl_busy = False")
-        self.marks()
-        self(1, f"return {self.result()}")
-        kernels = tuple(step.kernel for step in self.recording.steps)
-        text = "\n".join(self.lines) + "\n"
-        return Script(text, kernels, tuple(self.cells), tuple(self.constants))
-
-    def __call__(self, depth: int, *lines: str) -> None:
-        self.lines += ["    " * depth + line for line in lines]
-
-    def head(self) -> None:
-        """Write the head; a nested call (of an allocator, a signal handler) would set the same kernel's arguments."""
-        form = self.form
-        keywords = ", ".join(form.names)
-        self(
-            0,
-            f"def launch(*, {keywords}):"
-            if form.bound
-            else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):",
+        self.form = form
+        self.kernels = tuple([step.kernel for step in recording.steps])
+        self.cells: list[Any] = []
+        self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
+        self._lines: list[str] = []
+        # The arrays whose events the function reads and replaces.
+        self._managed = (
+            [] if form.bound else [name for name in recording.waited if name in form.arrays]
         )
-        busy = "_kcl_busy or _kcl_ident() != _kcl_thread" if form.bound else "_kcl_busy"
-        self(1, "global _kcl_busy", f"if {busy}:", f"    {self.otherwise}", "_kcl_busy = True")
+        self._write(recording)
+        self.text = "\n".join(self._lines) + "\n"
+
+    def _write(self, recording: Recording) -> None:
+        first, *others = recording.steps
+        self._head()
+        self._add(1, "try:", "    try:")
+        self._arguments()
+        self._checks()
+        for made in recording.made:
+            self._allocation(made)
+        self._waits()
+        for number, step in enumerate(recording.steps):
+            self._setting(number, step)
+        self._enqueue(3, 0, first)
+        self._add(2, "except _kcl_Exception:", f"    {self._to_invoker}")
+        for number, step in enumerate(others, 1):
+            self._enqueue(2, number, step)
+        self._add(1, "finally:", "    _kcl_busy = False")
+        self._marks(recording.written)
+        self._add(1, f"return {self._result(recording.outputs)}")
+
+    def _add(self, depth: int, *lines: str) -> None:
+        self._lines += ["    " * depth + line for line in lines]
+
+    def _head(self) -> None:
+        """Write the head; a nested call (of an allocator, a signal handler) would set the same kernel's arguments."""
+        head, busy = "def launch(_kcl_queue, _kcl_allocator, _kcl_given):", "_kcl_busy"
+        if self.form.bound:
+            head = f"def launch(*, {', '.join(self.form.names)}):"
+            busy = "_kcl_busy or _kcl_ident() != _kcl_thread"
+        self._add(0, head, "    global _kcl_busy", f"    if {busy}:", f"        {self._to_invoker}")
+        self._add(1, "_kcl_busy = True")
 
     @property
-    def otherwise(self) -> str:
-        """Leave the call to the invoker."""
+    def _to_invoker(self) -> str:
+        """The statement that leaves the call to the invoker."""
         keywords = ", ".join(f"{name}={name}" for name in self.form.names)
         return f"return _kcl_slow({keywords})" if self.form.bound else "return None"
 
-    def arguments(self) -> None:
+    def _arguments(self) -> None:
         """Take the arguments out of their dictionary."""
         if not self.form.bound:
-            self(
-                3,
-                f"if _kcl_len(_kcl_given) != {len(self.form.names)}:",
-                "    raise _kcl_NotPlayable",
-            )
-            self(3, *(f"{name} = _kcl_given[{name!r}]" for name in self.form.names))
+            names = self.form.names
+            taken = [f"{name} = _kcl_given[{name!r}]" for name in names]
+            is_other = f"if _kcl_len(_kcl_given) != {len(names)}:"
+            self._add(3, is_other, "    raise _kcl_NotPlayable", *taken)
 
-    def checks(self) -> None:
+    def _checks(self) -> None:
         """Compare with the current signature; choose another signature, or raise."""
         form = self.form
         kinds = [f"_kcl_type({name}) is _kcl_a{i}" for i, name in enumerate(form.arrays)]
@@ -141,48 +131,42 @@ class _Writer:
             f"_kcl_type({name}) in _kcl_numbers" for name in form.passed if name not in form.typed
         ]
         kinds += [f"_kcl_type({name}) is _kcl_p{i}" for i, name in enumerate(form.typed)]
-        self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_NotPlayable")
-        self(3, f"if not ({' and '.join(same)}):")
-        self(4, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")
+        signature = f"({_tuple(form.arrays)}), ({_tuple(form.deciding)})"
+        self._add(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_NotPlayable")
+        self._add(
+            3, f"if not ({' and '.join(same)}):", f"    _kcl_choose(_kcl_globals(), {signature})"
+        )
 
-    def allocation(self, made: AllocatedOutput) -> None:
+    def _allocation(self, made: AllocatedOutput) -> None:
         """Allocate an output."""
         if self.form.bound:
             raise NotPlayable("allocates")
-        if made.found:
-            attributes = {
-                "queue": "_kcl_queue",
-                "context": "_kcl_context",
-                "events": "[]",
-                "allocator": "_kcl_default",
+        if made.computed:
+            attributes = _ATTRIBUTES | {
+                name: self._cell(value) for name, value in made.computed.items()
             }
-            attributes |= {name: self.cell(value) for name, value in made.found.items()}
-            attributes["base_data"] = f"_kcl_default({self.cell(made.size)})"
-            self(3, "if _kcl_allocator is None:", f"    {made.name} = _kcl_new(_kcl_Array)")
-            self(4, *(f"{made.name}.{name} = {text}" for name, text in attributes.items()))
-            self(3, "else:")
+            attributes["base_data"] = f"_kcl_default({self._cell(made.size)})"
+            setting = [f"    {made.name}.{name} = {text}" for name, text in attributes.items()]
+            new = f"    {made.name} = _kcl_new(_kcl_Array)"
+            self._add(3, "if _kcl_allocator is None:", new, *setting, "else:")
         else:
-            self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
-        values = [self.value(value) for value in made.positional]
-        values += [f"{name}={self.value(value)}" for name, value in made.keywords.items()]
-        self(4 if made.found else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
+            self._add(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
+        values = [self._value(value) for value in made.positional]
+        values += [f"{name}={self._value(value)}" for name, value in made.keywords.items()]
+        self._add(4 if made.computed else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
-    def waits(self) -> None:
+    def _waits(self) -> None:
         """Find the events to wait for: none, where the arrays carry events of the same in-order queue only."""
-        self(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
-        lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
-        if self.managed and self.form.in_order:
+        self._add(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self._managed)))
+        lists = [f"_kcl_e{i}" for i in range(len(self._managed))]
+        if self._managed and self.form.in_order:
             unknown = [f"({e} and (_kcl_len({e}) != 1 or {e}[0] not in _kcl_own))" for e in lists]
-            self(
-                3,
-                f"if {' or '.join(unknown)}:",
-                f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))",
-            )
-            self(3, "else:", "    _kcl_w = None")
-        elif self.managed:
-            self(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
+            waits = f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))"
+            self._add(3, f"if {' or '.join(unknown)}:", waits, "else:", "    _kcl_w = None")
+        elif self._managed:
+            self._add(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
 
-    def setting(self, number: int, step: Step) -> None:
+    def _setting(self, number: int, step: Step) -> None:
         """Set the arguments of a kernel that vary between calls; note the constant ones."""
         moving: dict[str, list[str]] = {}
         for index, (setter, items) in step.arguments.items():
@@ -192,71 +176,72 @@ class _Writer:
             else:
                 self.constants.append((step.kernel, setter, (index, *items)))
         for setter, texts in moving.items():
-            self(3, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
+            self._add(3, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
 
-    def enqueue(self, depth: int, number: int, step: Step) -> None:
-        wait = (
-            ("_kcl_w" if self.managed else "None")
-            if number == 0
-            else "None"
-            if self.form.in_order
-            else "[_kcl_evt]"
-        )
-        sizes = ", ".join(self.cell(size) for size in step.sizes)
+    def _enqueue(self, depth: int, number: int, step: Step) -> None:
+        wait = "None"
+        if number:
+            # A queue without an order: each step waits for the one before.
+            wait = "None" if self.form.in_order else "[_kcl_evt]"
+        elif self._managed:
+            wait = "_kcl_w"
+        sizes = ", ".join(self._cell(size) for size in step.sizes)
         flags = "".join(f", {flag!r}" for flag in step.flags)
-        self(depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})")
+        self._add(
+            depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})"
+        )
 
-    def marks(self) -> None:
+    def _marks(self, written: list[str]) -> None:
         """Leave the event on the written arrays."""
-        if self.form.bound or not self.recording.written:
+        if self.form.bound or not written:
             return
-        made = [name for name in self.recording.written if name not in self.managed]
-        managed = [name for name in self.recording.written if name in self.managed]
-        self(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
+        made = [name for name in written if name not in self._managed]
+        managed = [name for name in written if name in self._managed]
+        self._add(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
         # Of a queue in order the last event stands for all: it takes the place of the others.
         if managed and self.form.in_order:
             add = [f"    {name}.add_event(_kcl_evt)" for name in managed]
-            self(1, "try:", "    if _kcl_w is None:")
+            self._add(1, "try:", "    if _kcl_w is None:")
             for name in managed:
-                events = f"_kcl_e{self.managed.index(name)}"
-                self(3, f"if not {events}:", f"    {events}.append(_kcl_evt)")
-                is_own = f"_kcl_len({events}) == 1 and {events}[0] in _kcl_own"
-                self(3, f"elif {is_own}:", f"    {events}[0] = _kcl_evt")
-                self(3, "else:", f"    _kcl_leave({name}, _kcl_evt)")
-            self(2, "else:", *add)
+                events = f"_kcl_e{self._managed.index(name)}"
+                self._add(
+                    3,
+                    f"if not {events}:",
+                    f"    {events}.append(_kcl_evt)",
+                    f"elif _kcl_len({events}) == 1 and {events}[0] in _kcl_own:",
+                    f"    {events}[0] = _kcl_evt",
+                    "else:",
+                    f"    _kcl_leave({name}, _kcl_evt)",
+                )
+            self._add(2, "else:", *add)
             # Another thread has emptied a list.
-            self(1, "except _kcl_IndexError:", *add)
+            self._add(1, "except _kcl_IndexError:", *add)
         else:
-            self(1, *(f"{name}.add_event(_kcl_evt)" for name in managed))
+            self._add(1, *(f"{name}.add_event(_kcl_evt)" for name in managed))
         if self.form.in_order:
-            self(1, "_kcl_own[_kcl_evt] = None")
-            self(
-                1,
-                "if not _kcl_len(_kcl_own) & _kcl_mask:",
-                f"    _kcl_trim(_kcl_own, {bool(managed)})",
+            trim = f"    _kcl_trim(_kcl_own, {bool(managed)})"
+            self._add(
+                1, "_kcl_own[_kcl_evt] = None", "if not _kcl_len(_kcl_own) & _kcl_mask:", trim
             )
 
-    def result(self) -> str:
-        outputs = self.recording.outputs
+    def _result(self, outputs: tuple[str, ...] | dict[str, str]) -> str:
         if self.form.bound:
             return "_kcl_evt"
         if isinstance(outputs, dict):
             return f"_kcl_evt, {{{', '.join(f'{key!r}: {name}' for key, name in outputs.items())}}}"
         return f"_kcl_evt, ({_tuple(outputs)})"
 
-    def value(self, value: Any) -> str:
+    def _value(self, value: Any) -> str:
         """Write a constructor's argument: a constant is one of the signature."""
         if isinstance(value, Mark):
             if value.text not in ("_kcl_queue", "_kcl_context", "_kcl_allocator"):
                 raise NotPlayable("allocates by what is not known")
             return value.text
-        return (
-            f"_kcl_allocator({self.cell(value.size)})"
-            if isinstance(value, Allocation)
-            else self.cell(value)
-        )
+        if isinstance(value, Allocation):
+            return f"_kcl_allocator({self._cell(value.size)})"
+        return self._cell(value)
 
-    def cell(self, value: Any) -> str:
+    def _cell(self, value: Any) -> str:
         self.cells.append(value)
         return f"_kcl_c{len(self.cells) - 1}"
 

@@ -6,7 +6,7 @@ import functools
 import sys
 from typing import Any
 
-from kcl.base import is_of_kcl, uncounted
+from kcl.base import hide_from_warnings, is_of_kcl
 
 
 # Once: recipes and the face of loopy ask for it.
@@ -23,7 +23,7 @@ def note_outside() -> None:
 
     from kcl.base import attended
 
-    attended.runner("pyopencl".__eq__, run).install()
+    attended.run_modules("pyopencl".__eq__, run).install()
 
 
 def _note_builds(package: Any) -> None:
@@ -43,5 +43,5 @@ def _note_builds(package: Any) -> None:
             layers.binary().note(f"{words}; kcl.install() caches it")
         return original(*arguments, **keywords)
 
-    uncounted(build)
+    hide_from_warnings(build)
     package.Program.build = build

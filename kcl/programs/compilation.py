@@ -133,9 +133,9 @@ def entries(
         return [], ()
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
     lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, messages, strict=False)}
-    for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
+    for slot, log in [pair for digest, pair in lacking.items() if digest not in look.digests]:
         try:
-            entry = described(driver, text, slot, log).described(**more)
+            entry = described(driver, text, slot, log).with_metadata(**more)
             complete = driver.completed(program, slot, entry)
         except (cl.Error, ValueError, IndexError, OSError, ImportError) as error:
             layer.fault("ask the driver for the binary", error)

@@ -30,24 +30,24 @@ Progress = Callable[[int, int], object]
 BEING_COMPLETED = "being completed: this process has built it before"
 # The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
 _FEATURES = (
-    *(
-        "sse",
-        "ssse",
-        "gfni",
-        "vaes",
-        "xop",
-        "tbm",
-        "avx",
-        "fma",
-        "bmi",
-        "amx",
-        "sve",
-        "f16c",
-        "popcnt",
-        "abm",
-        "lzcnt",
-    ),
-    *("neon", "asimd", "movbe"),
+    "sse",
+    "ssse",
+    "gfni",
+    "vaes",
+    "xop",
+    "tbm",
+    "avx",
+    "fma",
+    "bmi",
+    "amx",
+    "sve",
+    "f16c",
+    "popcnt",
+    "abm",
+    "lzcnt",
+    "neon",
+    "asimd",
+    "movbe",
 )
 _ENDS = 128 << 10
 
@@ -119,11 +119,8 @@ class Driver:
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Take note of a program that was made of an entry."""
 
-    def awaited(self, _slot: ProgramSlot, _is_there: bool = False) -> bool:
-        """Wait for the process that completes a slot's entry; return False where none does, or that takes too long.
-
-        An entry that `is_there` may lack the code of later launches.
-        """
+    def awaited(self, _slot: ProgramSlot) -> bool:
+        """Wait for the process that completes a slot's entry; return False where none does, or that takes too long."""
         return False
 
     def is_asked(self, _slot: ProgramSlot) -> bool:

@@ -18,7 +18,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Product, Searching, Stage, obtain
+from kcl.cache.lookup import Look, Searching, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 from kcl.launch import Kernels, Launcher, Play
 from kcl.programs.driver import BEING_COMPLETED, Promise, variables
@@ -146,7 +146,7 @@ class BuiltProgram:
         if not is_asked:
             return
         for address, entry in self.made if launches else ():
-            self.build.layer.publish(address, entry.described(launched=self.launched))
+            self.build.layer.publish(address, entry.with_metadata(launched=self.launched))
         promises = self._promised()
         # The helper has the job: later launches are added as the process ends.
         if before:
@@ -169,7 +169,7 @@ class BuiltProgram:
     def _promised(self) -> tuple[Promise, ...]:
         """Return the promises with the launches of the kernels."""
         launches = self.launched
-        return tuple([(to, entry.described(launched=launches)) for to, entry in self.promises])
+        return tuple([(to, entry.with_metadata(launched=launches)) for to, entry in self.promises])
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -187,7 +187,7 @@ class Build(Stage[BuildRequest]):
     """
 
     verb = "built"
-    refused = "the driver refused the binary"
+    unusable = "the driver refused the binary"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
         # The first `cl.Kernel` would import `pyopencl.invoker`: slow, and fatal on a bad cache.
@@ -297,7 +297,7 @@ class Build(Stage[BuildRequest]):
     def rebuilt(self, wanted: BuildRequest, digest: str, slots: list[ProgramSlot]) -> BuiltProgram:
         """Build from source, whatever the layer holds, and store the entries."""
         made = self.make(wanted, Look("error", beside=slots))
-        for address, entry in made.entries:
+        for address, entry in made.publish:
             self.layer.publish(address, entry)
         built: BuiltProgram = made.value
         self._programs[digest] = built
@@ -309,7 +309,7 @@ class Build(Stage[BuildRequest]):
         """The name of the kernel."""
         return wanted.text.kernel
 
-    def together(self, _wanted: BuildRequest, look: Look) -> str:
+    def lead_digest(self, _wanted: BuildRequest, look: Look) -> str:
         """Return the digest of the keys for all devices."""
         return Key([Part("program key", slot.key.digest) for slot in look.beside]).digest
 
@@ -319,8 +319,8 @@ class Build(Stage[BuildRequest]):
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             answer = yield slot.address, slot.key
-            is_there = answer.entry is not None
-            if (is_there or answer.outcome == "miss") and self.driver.awaited(slot, is_there):
+            is_missing = answer.entry is None and answer.outcome == "miss"
+            if is_missing and self.driver.awaited(slot):
                 answer = yield slot.address, slot.key
                 reason = reason or "waited for the helper that completes it"
             if answer.entry is not None:
@@ -350,7 +350,7 @@ class Build(Stage[BuildRequest]):
             self._dump(text, slot.address, entry)
         return look._replace(value=built)
 
-    def make(self, wanted: BuildRequest, look: Look) -> Product:
+    def make(self, wanted: BuildRequest, look: Look) -> Look:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
         from kcl.programs import compilation
 
@@ -369,7 +369,7 @@ class Build(Stage[BuildRequest]):
             self.driver.unseen(promises)
         else:
             built.made = entries
-        return Product(built, entries, bool(built.promises))
+        return look._replace(value=built, publish=entries, promised=bool(built.promises))
 
     def attempt(self, wanted: BuildRequest) -> str:
         """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
@@ -381,7 +381,7 @@ class Build(Stage[BuildRequest]):
             events.logger().info("kernel %r was not built: %r", wanted.text.kernel, error)
         return ""
 
-    def refusal(self, error: BaseException) -> str:
+    def explain_error(self, error: BaseException) -> str:
         """Return that the source does not compile, with the first error in the compiler's log."""
         from kcl.programs import compilation
 
@@ -390,7 +390,7 @@ class Build(Stage[BuildRequest]):
     # the steps of making
 
     def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
-        if self.layer.chosen.dump:
+        if self.layer.options.dump:
             port("dump").program(text.source_digest, address, entry)
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from typing import Any
 
 from kcl.base import events, process, settings
 from kcl.cache import layers
 from kcl.cache.faults import warn_once
-from kcl.cache.locks import is_locked
+from kcl.cache.locks import try_lock
 from kcl.errors import CacheFault, UnusableDirectory
-from kcl.remote import child, driver, notes, project, stores, used
-from kcl.remote.notes import Outcome
+from kcl.remote import child, outcomes, project, seal, stores, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import shown
 
 # Seconds for the start of a child that is waited for in full.
@@ -43,17 +42,17 @@ def before_a_miss(strict: bool) -> bool:
     """
     state = _state()
     # Read before the lock is taken: an answer that comes while this thread waits is new to it.
-    late = state.answered
+    had_answer = state.answered
     with state.lock:
-        came = bool(state.answered) and not late
+        has_more = bool(state.answered) and not had_answer
         if state.answered is None:
             # Its holder may take the lock again. Such a call asks nothing.
             state.answered = False
             try:
-                came = _pull(strict)
+                has_more = _pull(strict)
             finally:
                 state.answered = True
-    return came
+    return has_more
 
 
 def by_hand(work: str, name: str, **more: Any) -> Outcome:
@@ -67,10 +66,11 @@ def by_hand(work: str, name: str, **more: Any) -> Outcome:
 
 def _pull(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
-    address = settings.read().remote
+    options = settings.read()
+    address = options.remote
     try:
         outcome = _outcome(project.name(), address, strict)
-        if words := notes.refused_push(project.name(), address):
+        if words := outcomes.refused_push(project.name(), address):
             layers.generator().note(words)
     except (OSError, UnusableDirectory) as error:
         # There is no own cache that could take the pack.
@@ -80,7 +80,7 @@ def _pull(strict: bool) -> bool:
         outcome = Outcome(str(error))
     if outcome.fault:
         words = f"kcl: the remote {shown(address)} is left out: {outcome.fault}"
-        if "fault" in settings.read().strict:
+        if "fault" in options.strict:
             raise CacheFault(words)
         warn_once("remote", words)
     return outcome.entries > 0
@@ -88,27 +88,27 @@ def _pull(strict: bool) -> bool:
 
 def _outcome(name: str, address: str, strict: bool) -> Outcome:
     """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
-    note, started = notes.name("pull", name, address), time.monotonic()
+    note, started = outcomes.note_name("pull", name, address), time.monotonic()
     seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
-    lock = used.lock(driver.digest(name))
+    lock = used.open_lock(seal.project_digest(name))
     try:
         while True:
             is_mine, left = _try_lock(lock), started + seconds - time.monotonic()
             # Another process may have pulled while this one waited for the lock.
-            noted = notes.recent(note, strict)
+            noted = outcomes.recent(note, strict)
             if noted is not None or (not is_mine and left < 0):
                 return (noted or Outcome())._replace(fault="")
             if is_mine:
                 break
             time.sleep(_PAUSE)
-        outcome = child.run("pull", name, address, left, lock)
+        outcome = child.run("pull", name, address, left, (lock,))
     finally:
         # The child keeps the lock.
         os.close(lock)
     if outcome is None:
         # The child left no note, so this process does.
         outcome = _no_answer(left)
-        notes.write(note, outcome)
+        outcomes.write(note, outcome)
     return outcome
 
 
@@ -117,8 +117,8 @@ def _no_answer(seconds: float) -> Outcome:
 
 
 def _try_lock(lock: int) -> bool:
-    """Try to lock a file; return False if another process has it."""
-    with suppress(OSError):
-        return is_locked(lock)
-    # A file system without locks lets everybody in.
-    return True
+    try:
+        return try_lock(lock)
+    except OSError:
+        # A file system without locks lets everybody in.
+        return True

@@ -18,8 +18,8 @@ from typing import Any
 
 from kcl.base import settings
 from kcl.base.settings import option
-from kcl.remote import notes, stores
-from kcl.remote.notes import Outcome
+from kcl.remote import outcomes, stores
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import RemoteFault
 
 # A push completes entries first, and tries again beside others.
@@ -33,7 +33,8 @@ _QUIET = {
     "KCL_PROGRESS": "0",
     "KCL_REMOTE": "off",
 }
-# The shell leaves the child to init, so the user's process has none that it does not know; the input is kept as 2.
+# The shell leaves the child to init, so the user's process has none that it does not know. A shell gives a process in
+# the background an empty input: it is kept as descriptor 2 on the way.
 _SHELL = '{ "$0" "$@" <&2 2>/dev/null & } 2<&0'
 _CODE = """\
 import json, sys
@@ -49,16 +50,16 @@ child.main(**request)
 
 
 def run(
-    work: str, project: str, address: str, wait: float, lock: int | None = None, **more: Any
+    work: str, project: str, address: str, wait: float, kept: tuple[int, ...] = (), **more: Any
 ) -> Outcome | None:
     """Have a child pull or push the packs of a project; return the outcome, None without an answer in `wait` seconds.
 
-    `more` are arguments of `packs.pull` or `packs.push`. A child that has not answered goes on. It keeps `lock` open, a
-    descriptor. Raises OSError, and RemoteFault if this interpreter cannot be started again.
+    `more` are arguments of `packs.pull` or `packs.push`. A child that has not answered goes on. It has the descriptors
+    `kept` open. Raises OSError, and RemoteFault if this interpreter cannot be started again.
     """
-    root = os.path.dirname(option.folder("kcl"))
+    root = option.get_cache_dir()
     request = {"work": work, "project": project, "address": address, "root": root, "more": more}
-    ended = _start({**request, "kcl": settings.PACKAGE, "path": _path()}, lock)
+    ended = _start({**request, "kcl": settings.PACKAGE, "path": _path()}, kept)
     try:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
@@ -96,13 +97,13 @@ def main(
     outcome = outcome._replace(seconds=time.monotonic() - started)
     # What is only seen leaves no note.
     if more.get("load", True):
-        notes.write(notes.name(work, project, address), outcome)
+        outcomes.write(outcomes.note_name(work, project, address), outcome)
     # The parent may have ended.
     with suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(outcome).encode())
 
 
-def _start(request: Mapping[str, Any], lock: int | None) -> int:
+def _start(request: Mapping[str, Any], kept: tuple[int, ...]) -> int:
     """Start a child, and return a descriptor of what it says."""
     import subprocess
 
@@ -118,7 +119,7 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
             input=json.dumps(request).encode(),
             stdout=end,
             stderr=subprocess.DEVNULL,
-            pass_fds=() if lock is None else (lock,),
+            pass_fds=kept,
             # Ctrl-C is for the program.
             start_new_session=True,
             cwd="/",
@@ -136,11 +137,7 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
 
 def _path() -> list[str]:
     """Return where this process finds modules, without the working directory and that of the program."""
-    main = (
-        getattr(sys.modules.get("__main__"), "__file__", None)
-        or (getattr(sys, "argv", None) or [""])[0]
-    )
-    own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
+    own = {os.path.realpath(os.path.dirname(settings.program_path()))}
     with suppress(OSError):
         own.add(os.path.realpath(os.getcwd()))
     # So no file beside the program passes for a module of a client.

@@ -1,15 +1,39 @@
-"""The end of a process that looked something up while there was a remote: it notes what it used, and may push it."""
+"""What a process with a remote does as it ends: it notes what it used, and may push it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from kcl.base import events, settings
+from kcl.base import events, process, settings
 from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
 # For so long `remote_write = "exit"` waits.
 _SECONDS = 60.0
+
+
+class Ending:
+    """The end of a process that looked something up while there was a remote."""
+
+    def __init__(self) -> None:
+        # The children of this process name the project as it does.
+        settings.hand_down(project.VARIABLE, project.folder())
+
+    def at_exit(self) -> None:
+        at_exit()
+
+    def in_worker(self) -> None:
+        """Do as at the end, which a worker may not reach."""
+        with suppress(Exception):
+            _leave()
+
+
+_ending = process.own(Ending)
+
+
+def begin() -> None:
+    """Note that this process looks something up: the first call makes the state that ends with the process."""
+    _ending()
 
 
 def at_exit() -> None:
@@ -21,14 +45,8 @@ def at_exit() -> None:
         events.logger().info("what this run used is not pushed: %r", error)
 
 
-def in_worker() -> None:
-    """Note what this process used so far. Raises nothing."""
-    with suppress(Exception):
-        _leave()
-
-
 def _leave() -> bool:
-    """Leave what this run used for the next push; return False for nothing, and without a remote."""
+    """Note what this run used, for the next push; return False if it used nothing, and without a remote."""
     places = run_memo.places_used()
     if not settings.read().remote or not places:
         return False
@@ -42,14 +60,14 @@ def _push() -> None:
     A run pushes at once if it made an entry, and once in `remote_fresh` all, since the server may have lost it. After a
     push that failed no process tries again for some time.
     """
-    chosen, name = settings.read(), project.name()
-    if not chosen.remote_write or settings.batch():
+    options, name = settings.read(), project.name()
+    if not options.remote_write or settings.batch():
         return
     # Most runs push nothing, and need none of these.
-    from kcl.remote import child, notes
+    from kcl.remote import child, outcomes
 
-    pushed = notes.recent(notes.name("push", name, chosen.remote))
+    pushed = outcomes.recent(outcomes.note_name("push", name, options.remote))
     has_made = any(any(layer.used.values()) for layer in layers.opened().values())
     if pushed is None or (has_made and not pushed.fault):
-        wait = _SECONDS if chosen.remote_write == "exit" else 0.0
-        child.run("push", name, chosen.remote, wait)
+        wait = _SECONDS if options.remote_write == "exit" else 0.0
+        child.run("push", name, options.remote, wait)

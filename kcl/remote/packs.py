@@ -17,8 +17,8 @@ from kcl.bundle.contents import Contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache.entry import signers
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.remote import driver, seal, stores, used
-from kcl.remote.notes import Outcome
+from kcl.remote import seal, stores, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.seal import PublicKey
 from kcl.remote.stores import PackStore, RemoteFault
 
@@ -39,15 +39,19 @@ def pull(project: str, address: str, load: bool = True) -> Outcome:
     brought, size = set[str](), 0
     faults, remarks = list[str](), list[str]()
     store = stores.store_of(address, _SECONDS)
-    keys = driver.trusted_keys(address)
+    keys = seal.believed(address)
     # There may be several keys, or none that can be read.
     with suppress(RemoteFault):
-        own = seal.signing()
-        # The own pack comes first: at a tie the first one counts.
-        keys.sort(key=lambda key: own is None or key.id != own[0].id)
-    for key, data in _bundles(store, project, address, keys, faults, remarks):
-        size += len(data)
-        if load:
+        if own := seal.signing():
+            # The own pack comes first: at a tie the first one counts.
+            keys.sort(key=lambda key: key.id != own[0].id)
+    if len(keys) > _KEYS:
+        remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
+    for key, data, remark, fault in _fetch(store, project, address, keys):
+        remarks += filter(None, [remark])
+        faults += filter(None, [fault])
+        size += len(data or b"")
+        if data is not None and load:
             info = bundle.load(data, signer=key.id)
             brought.update(*info.artifacts.values())
             if info.refused:
@@ -71,23 +75,22 @@ def push(
     with its pack and tries again, for some `seconds`. `secret` is the half of a key that signs. A damaged pack of the
     own key is an error, unless it is written `anew`. Raises as `pull`.
     """
-    pair = seal.signing(secret)
-    if pair is None and not driver.is_unsigned(address):
+    pair = seal.signing(secret) or (seal.UNSIGNED, None)
+    key, private = pair
+    if private is None and not seal.is_unsigned(address):
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
-    key, private = pair or (seal.UNSIGNED, None)
     with ExitStack() as stack:
         entries = (
-            dict(contents.unpack(bundle.content(file), CacheInfo()))
+            dict(contents.unpack(bundle.read_file(file), CacheInfo()))
             if file
             else contents.collect(stack.enter_context(used.take(project)), CacheInfo())
         )
         if not entries:
             return Outcome(remark="no run has used an entry here since the last push")
         store = stores.store_of(address, _SECONDS)
-        there = _others(store, project, address, key)
-        mine, remarks = _mine(entries, there, key)
-        pack = _OwnPack(store, driver.pack_name(project, key), key, private, project, anew)
-        outcome = pack.join(mine, there, seconds)
+        there = _read_others(store, project, address, key)
+        mine, remarks = _select_mine(entries, there, key)
+        outcome = _OwnPack(store, project, pair, anew).join(mine, there, seconds)
         words = [*remarks, outcome.remark, store.remark]
         return outcome._replace(remark="; ".join(filter(None, words)))
 
@@ -104,14 +107,14 @@ class ListedPack(NamedTuple):
 
 def listed() -> list[ListedPack]:
     """Return the packs of the remote by project and key; raises RemoteFault."""
-    keys = {key.id: key.name for key in (*seal.trusted(), *seal.forgotten())}
+    names = seal.known_names()
     packs = []
     with _open_store() as store:
         for name, size, start in store.listed():
             # The name comes from the server, and is printed.
             signer = "".join(filter(str.isprintable, name.partition("/")[2]))
             moment, project = seal.read_head(start)
-            packs.append(ListedPack(name, project, keys.get(signer, signer), size, moment))
+            packs.append(ListedPack(name, project, names.get(signer, signer), size, moment))
     return sorted(packs, key=lambda pack: pack[1:3])
 
 
@@ -133,15 +136,15 @@ def _open_store() -> Iterator[PackStore]:
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
-class _OwnPack(NamedTuple):
+class _OwnPack:
     """The pack of the own key, in its store."""
 
-    store: PackStore
-    name: str
-    key: PublicKey
-    private: Any
-    project: str
-    anew: bool
+    def __init__(
+        self, store: PackStore, project: str, pair: tuple[PublicKey, Any], anew: bool
+    ) -> None:
+        self._store, self._project, self._anew = store, project, anew
+        self._key, self._private = pair
+        self._name = seal.pack_name(project, self._key)
 
     def join(self, mine: Contents, there: Contents, seconds: float) -> Outcome:
         """Put what is better in `mine` than in this pack and those that are `there`.
@@ -159,13 +162,14 @@ class _OwnPack(NamedTuple):
             joined = before | new
             # The entries that were used last stand at the end.
             joined |= {place: joined.pop(place) for place in mine if place in joined}
-            blob, kept = self._fitting(joined)
+            blob, kept = self._fit(joined)
             count = len(new.keys() & kept.keys())
             lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
-            outcome = Outcome("", count, len(blob), remark=lost if count < len(new) else "")
+            remark = lost if count < len(new) else ""
             if not count:
-                return outcome._replace(bytes=0)
-            if self.store.put(self.name, blob, mark):
+                return Outcome(remark=remark)
+            outcome = Outcome("", count, len(blob), remark=remark)
+            if self._store.put(self._name, blob, mark):
                 return outcome
             if time.monotonic() > end:
                 raise RemoteFault(
@@ -179,81 +183,74 @@ class _OwnPack(NamedTuple):
         """Return the content of the pack as it is now, and the mark of that."""
         # A pack is read twice before it counts as damaged.
         for _time in range(2):
-            blob, mark = self.store.look(self.name)
+            blob, mark = self._store.look(self._name)
             try:
-                _moment, data = seal.unseal(self.name, blob, self.key) if blob else (0.0, b"")
+                _moment, data = seal.unseal(self._name, blob, self._key) if blob else (0.0, b"")
                 return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
             except DamagedEntry as error:
                 damage = error
-        if self.anew:
+        if self._anew:
             return {}, mark
         raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
-    def _fitting(self, entries: Contents) -> tuple[bytes, Contents]:
+    def _fit(self, entries: Contents) -> tuple[bytes, Contents]:
         """Return a pack, and its entries: of more than fit into it, those that were used longest ago go."""
         # What fits into no pack takes nothing out of this one.
         kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
         while True:
             data = contents.pack(dict(kept), CacheInfo())
-            blob = seal.seal(self.name, self.private, data, self.project)
+            blob = seal.seal(self._name, self._private, data, self._project)
             if len(blob) <= stores.LIMIT:
                 return blob, dict(kept)
             # As many go as the pack is too large, and one at least.
             del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
 
 
-def _bundles(
-    store: PackStore,
-    project: str,
-    address: str,
-    keys: list[PublicKey],
-    faults: list[str],
-    remarks: list[str],
-) -> Iterator[tuple[PublicKey, bytes]]:
-    """Yield the bundles in the packs of a project that are there, with their keys."""
-    names = [driver.pack_name(project, key) for key in keys[:_KEYS]]
+def _fetch(
+    store: PackStore, project: str, address: str, keys: list[PublicKey]
+) -> Iterator[tuple[PublicKey, bytes | None, str, str]]:
+    """Yield the key of each pack that is there, with its bundle, a remark and a fault; None for an unusable bundle."""
+    names = [seal.pack_name(project, key) for key in keys[:_KEYS]]
     room = _TOGETHER
-    if len(keys) > _KEYS:
-        remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
     with ThreadPoolExecutor(_KEYS) as threads:
         answers = [threads.submit(store.get, name) for name in names]
     for key, name, answer in zip(keys, names, answers, strict=False):
+        # An error of one pack hides no other one.
         try:
             blob = answer.result()
             if blob is None:
                 continue
             if len(blob) > room:
-                remarks.append(
-                    f"the pack of {key.name} is left out: above {_TOGETHER} bytes together"
-                )
+                remark = f"the pack of {key.name} is left out: above {_TOGETHER} bytes together"
+                yield key, None, remark, ""
                 continue
             room -= len(blob)
             moment, data = seal.unseal(name, blob, key)
-        # An error of one pack hides no other one.
         except DamagedEntry as error:
             cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
-            faults.append(f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}")
+            words = f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}"
+            yield key, None, "", words
         except Exception as error:
-            faults.append(stores.fault(address, error))
+            yield key, None, "", stores.fault(address, error)
         else:
             days = (time.time() - moment) / _DAY
-            remarks.append(f"a pack of {len(blob)} bytes signed by {key.name} {days:.1f} days ago")
-            yield key, data
+            signed = f"a pack of {len(blob)} bytes signed by {key.name} {days:.1f} days ago"
+            yield key, data, signed, ""
 
 
-def _others(store: PackStore, project: str, address: str, own: PublicKey) -> Contents:
+def _read_others(store: PackStore, project: str, address: str, own: PublicKey) -> Contents:
     """Return what the readable packs of the other trusted keys hold."""
     entries: Contents = {}
     # Without a trusted key there is nothing to read.
     with suppress(RemoteFault):
-        keys = [key for key in driver.trusted_keys(address) if key.id != own.id]
-        for _key, data in _bundles(store, project, address, keys, [], []):
+        keys = [key for key in seal.believed(address) if key.id != own.id]
+        for _key, data, *_words in _fetch(store, project, address, keys):
             with suppress(CacheFault):
-                entries.update(contents.unpack(data, CacheInfo()))
+                entries.update(contents.unpack(data or b"", CacheInfo()))
     return entries
 
 
-def _mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents, list[str]]:
+def _select_mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents, list[str]]:
     """Return the entries that this key may sign, and words on those that came under others and are not there."""
     mine, missing = Contents(), Counter[str]()
     for place, entry in entries.items():
@@ -262,7 +259,7 @@ def _mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents,
             mine[place] = entry
         elif place not in there:
             missing[min(strangers)] += 1
-    names = {trusted.id: trusted.name for trusted in seal.trusted()}
+    names = seal.known_names()
     return mine, [
         f"{counted(number, 'entry', 'entries')} came under key {names.get(signer, signer)}, which fills it"
         for signer, number in missing.items()

@@ -1,11 +1,16 @@
 """The seal of a pack: one signature over its name and its content, so none can be changed or exchanged.
 
+    name      = digest "/" id of the key that signs, or "unsigned"
+    digest    = SHA-256 over the project's name, kcl, Python and the distributions that generate and build
     pack      = magic signature second SP project LF bundle
     magic     = "kclpack3"
     signature = 64 bytes, ed25519, over magic, name and the SHA-256 of what follows; zeros if nobody signed
     second    = when it was signed, in seconds since 1970 UTC
     project   = the name of the project, for listings alone
     bundle    = as in `kcl.bundle.format`; its entries stand in the order of their last use
+
+No device is part of a name, since the first stage knows none: a pack joins the devices that pushed to it. The name is
+a hint. Every entry in a pack is found by its own key, so a pack of another project costs time only.
 
 A key is known by a line `NAME:base64`, its public half. Its secret half is a file beside the settings file.
 """
@@ -14,13 +19,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import re
 import struct
+import sys
 import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import kcl
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache.stores.directory import publish
@@ -33,6 +41,7 @@ SECRET, TRUSTED, FORGOTTEN = "keys", "trusted", "forgotten"
 _MAGIC = b"kclpack3"
 _START = struct.Struct("<8s64s")
 _LARGE = 1 << 20  # bytes of a file with a key
+_DISTRIBUTIONS = ("islpy", "loopy", "numpy", "pymbolic", "pyopencl", "pytools")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,59}")
 
 
@@ -56,6 +65,23 @@ class PublicKey(NamedTuple):
 UNSIGNED = PublicKey("unsigned", b"")  # stands for a pack that nobody need have signed
 
 
+def project_digest(project: str) -> str:
+    """Return the first half of the names of a project's packs."""
+    from importlib import metadata
+
+    python = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:2]))}"
+    parts = [project, kcl.__version__, python]
+    for name in _DISTRIBUTIONS:
+        with suppress(metadata.PackageNotFoundError):
+            parts.append(f"{name} {metadata.version(name)}")
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def pack_name(project: str, key: PublicKey) -> str:
+    """Return the name of the pack that a key has signed."""
+    return f"{project_digest(project)}/{key.id}"
+
+
 def key_of(line: str) -> PublicKey:
     """Return the key that a line names; raises RemoteFault."""
     name, _, text = line.strip().partition(":")
@@ -76,9 +102,31 @@ def trusted() -> list[PublicKey]:
     return [*map(key_of, settings.read().trusted_keys), *_read_keys(TRUSTED)]
 
 
+def believed(address: str) -> list[PublicKey]:
+    """Return the keys whose packs are loaded from a remote, and UNSIGNED if that remote needs no signature.
+
+    Raises RemoteFault if no pack of this remote is believed, and as `trusted`.
+    """
+    keys = [*trusted(), *([UNSIGNED] if is_unsigned(address) else [])]
+    if not keys:
+        cure = "trust a key with `kcl key trust LINE`, or list the address as remote_unsigned in the settings file"
+        raise RemoteFault(f"no key is trusted: {cure}")
+    return keys
+
+
+def is_unsigned(address: str) -> bool:
+    """Return True if the settings files list this very address as one whose packs need no signature."""
+    return address in settings.read().remote_unsigned
+
+
 def forgotten() -> list[PublicKey]:
     """Return the keys that are trusted no longer, by name. Raises as `trusted`."""
     return _read_keys(FORGOTTEN)
+
+
+def known_names() -> dict[str, str]:
+    """Return the names of trusted and forgotten keys by their ids. Raises as `trusted`."""
+    return {key.id: key.name for key in (*forgotten(), *trusted())}
 
 
 def forget(name: str) -> None:
@@ -201,7 +249,7 @@ def _names(folder: str) -> list[str]:
 def _read(path: str) -> str:
     """Return the text of a file that only this user, or root, can write; raises OSError."""
     # A byte that is no ASCII makes a line that is no key.
-    return trust.content(path, _LARGE, frozenset({0}))[0].decode("ascii", "replace")
+    return trust.read(path, _LARGE, frozenset({0}))[0].decode("ascii", "replace")
 
 
 def _write(path: str, line: str) -> None:

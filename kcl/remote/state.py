@@ -10,30 +10,28 @@ from kcl.base.settings import trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault
-from kcl.remote import ask, notes, project, seal, used
-from kcl.remote.notes import Outcome
+from kcl.remote import ask, outcomes, project, seal, used
+from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import shown
 
 
 def facts() -> dict[str, Any]:
     """Return the facts on the remote for the project that ran last, and the same in words. Asks nobody."""
-    chosen = settings.read()
+    options = settings.read()
     pulled, refused, words = Outcome(), list[str](), list[str]()
     # Without a remote no note is read.
-    if chosen.remote:
+    if options.remote:
         name = used.last() or project.name()
-        pulled, pushed = (
-            notes.read(notes.name(work, name, chosen.remote)) or Outcome()
-            for work in ("pull", "push")
-        )
+        notes = [outcomes.note_name(work, name, options.remote) for work in ("pull", "push")]
+        pulled, pushed = (outcomes.read(note) or Outcome() for note in notes)
         refused = [f"{name}: {outcome.fault}" for outcome in (pulled, pushed) if outcome.fault]
-        use = "read, and written after a run" if chosen.remote_write else "read only"
+        use = "read, and written after a run" if options.remote_write else "read only"
         came = f"{counted(pulled.entries, 'entry', 'entries')} of {name} came"
         took = f"{pulled.bytes} bytes in {pulled.seconds:.1f} s"
-        words = [f"remote {shown(chosen.remote)}: {_unused(chosen) or use}; {came}, {took}"]
+        words = [f"remote {shown(options.remote)}: {_unused(options) or use}; {came}, {took}"]
         words += [f"remote: {refusal}" for refusal in refused]
     return {
-        "address": shown(chosen.remote),
+        "address": shown(options.remote),
         "entries": pulled.entries,
         "bytes": pulled.bytes,
         "seconds": pulled.seconds,
@@ -44,27 +42,27 @@ def facts() -> dict[str, Any]:
 
 def attempt() -> tuple[str, str]:
     """Try the remote now, within bounds; return what was found, and what is wrong with it. Empty without a remote."""
-    chosen = settings.read()
-    if not chosen.remote:
+    options = settings.read()
+    if not options.remote:
         return "", ""
-    place, name = shown(chosen.remote), used.last() or project.name()
+    place, name = shown(options.remote), used.last() or project.name()
     try:
         outcome = ask.by_hand("pull", name, load=False)
         # This raises for a key that cannot be read.
         seal.signing()
-        fault = _unused(chosen) or outcome.fault or notes.refused_push(name, chosen.remote)
+        fault = _unused(options) or outcome.fault or outcomes.refused_push(name, options.remote)
     except (OSError, CacheFault) as error:
         fault = str(error)
     if fault:
         return "", f"{place}: {fault}"
-    there = outcome.remark or "no pack"
-    return f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {there}", ""
+    found = outcome.remark or "no pack"
+    return f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {found}", ""
 
 
-def _unused(chosen: settings.Settings) -> str:
+def _unused(options: settings.Settings) -> str:
     """Return why the remote is not asked; empty if it is."""
-    if chosen.no_cache >= {*settings.LAYERS}:
-        return f"not asked: KCL_NO_CACHE={chosen.no_cache_value}"
+    if options.no_cache >= {*settings.LAYERS}:
+        return f"not asked: KCL_NO_CACHE={options.no_cache_value}"
     # The nearest folder that is there says whether the cache can be made.
     if os.access(trust.nearest(places.own()), os.W_OK):
         return ""

@@ -19,14 +19,13 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import notes
+from kcl.cache.locks import hold_alone
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
-from kcl.remote.used import hold_lock
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
-_OBJECTS = ("s3", "gs", "az")
-_DIGITS = 64  # of the folder of a project
+_DIGITS = 64  # of the first half of a pack's name
 HEAD = 512  # bytes of a pack that a listing reads
 _DAY = 86400.0
 _BLIND = "of two that push at once the later one wins"
@@ -95,7 +94,7 @@ class PackStore(Protocol):
         return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
-        """Return the same, and a mark of what stands there now."""
+        """Return the same, and a mark of what stands there now: any object, which `put` understands."""
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         """Keep a pack, whole or not at all; return False, and keep nothing, if something else stands there now."""
@@ -123,9 +122,11 @@ class RedisStore(PackStore):
         )
 
     def get(self, name: str) -> bytes | None:
+        return self._read(self._client, name)
+
+    def _read(self, client: Any, name: str) -> bytes | None:
         # The server sends no more than this, and nothing for no value.
-        blob: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
-        return check_size(blob) or None
+        return check_size(client.getrange(_PREFIX + name, 0, LIMIT)) or None
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         # The server refuses the put if the key has changed since it was watched.
@@ -135,7 +136,7 @@ class RedisStore(PackStore):
         except client("redis.exceptions").ResponseError:
             self.remark = f"this user may not WATCH, so {_BLIND}: add +watch +multi +exec"
             return self.get(name), None
-        return check_size(watch.getrange(_PREFIX + name, 0, LIMIT)) or None, watch
+        return self._read(watch, name), watch
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         if mark is None:
@@ -235,7 +236,7 @@ class FileStore(PackStore):
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             # To open the file has NFS ask its server.
-            with trust.reading(os.path.join(self._root, name)) as stream:
+            with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 status = os.fstat(stream.fileno())
                 mark = status.st_ino, status.st_mtime_ns, status.st_size
                 return check_size(stream.read(LIMIT + 1)), mark
@@ -247,7 +248,7 @@ class FileStore(PackStore):
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
         # NFS locks a file that can be written.
-        with hold_lock(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
+        with hold_alone(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
             if mark is not None and mark != self.look(name)[1]:
                 return False
             publish(path, blob, 0o644)  # less the umask
@@ -256,7 +257,7 @@ class FileStore(PackStore):
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
         # The lock, and a pack that is being written, have names that begin with a full stop.
         for name in glob.glob(f"{'?' * _DIGITS}/*", root_dir=self._root):
-            with trust.reading(os.path.join(self._root, name)) as stream:
+            with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 yield name, os.fstat(stream.fileno()).st_size, stream.read(HEAD)
 
     def delete(self, name: str) -> None:
@@ -316,7 +317,7 @@ class WebStore(PackStore):
 
 _STORES: dict[str, Any] = {
     **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), RedisStore),
-    **dict.fromkeys(_OBJECTS, ObjectStore),
+    **dict.fromkeys(("s3", "gs", "az"), ObjectStore),
     **dict.fromkeys(("http", "https"), WebStore),
     "file": FileStore,
 }

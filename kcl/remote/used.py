@@ -14,19 +14,19 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import notes, places
+from kcl.cache.locks import hold_alone
+from kcl.cache.run_memo import EntryPlace
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
 
-Place = tuple[str, str]  # the name of a layer, and an address there
 _LAST = "the project that ran last"
 _LARGE = 64 << 20  # bytes of a list
 _MANY = 64  # lists of one project, before they are joined
 
 
-def leave(project: str, used: Iterable[Place]) -> None:
+def leave(project: str, used: Iterable[EntryPlace]) -> None:
     """Leave the places that this run used; raises a store's errors."""
     if last() != project:
         notes.write(_LAST, project)
@@ -50,13 +50,13 @@ def waits(project: str) -> bool:
 
 
 @contextmanager
-def take(project: str) -> Iterator[list[Place]]:
+def take(project: str) -> Iterator[list[EntryPlace]]:
     """Take up what the runs of a project used, the least recently used first, as the only process that pushes it.
 
     What an error ends stays for the next push.
     """
     lists = _lists(project)
-    with hold_lock(lock(os.path.basename(lists.location))):
+    with hold_alone(open_lock(os.path.basename(lists.location))):
         names = [*lists.scan()]
         yield _read(lists, names)
         # A push that failed does not come here.
@@ -64,25 +64,11 @@ def take(project: str) -> Iterator[list[Place]]:
             lists.delete(name)
 
 
-def lock(name: str) -> int:
+def open_lock(name: str) -> int:
     """Open a file to be locked, in a folder that is made; raises OSError and UnusableDirectory."""
     folder = places.own(places.PACKS)
     trust.make_trusted(folder)
-    return trust.opened(os.path.join(folder, f"{name}.lock"), trust.LOCK)
-
-
-@contextmanager
-def hold_lock(file: int) -> Iterator[None]:
-    """Wait until this process alone has locked an open file, and close it in the end.
-
-    A file system without locks lets everybody in.
-    """
-    try:
-        with suppress(OSError):
-            process.lock(file, waits=True)
-        yield
-    finally:
-        os.close(file)
+    return trust.open_file(os.path.join(folder, f"{name}.lock"), trust.LOCK)
 
 
 def _lists(project: str) -> Directory:
@@ -90,21 +76,21 @@ def _lists(project: str) -> Directory:
     return Directory(os.path.join(places.own(places.PACKS), name))
 
 
-def _put(lists: Directory, used: Iterable[Place]) -> str:
+def _put(lists: Directory, used: Iterable[EntryPlace]) -> str:
     text = json.dumps([*used]).encode()
     name = hashlib.sha256(text).hexdigest()
     lists.put(name, text)
     return name
 
 
-def _read(lists: Directory, names: Iterable[str]) -> list[Place]:
+def _read(lists: Directory, names: Iterable[str]) -> list[EntryPlace]:
     """Return the places in the readable lists, those of the latest list last."""
     dated = []
     for name in names:
         with suppress(OSError, DamagedEntry):
-            if (head := lists.head(name, _LARGE)) is not None:
+            if head := lists.head(name, _LARGE):
                 dated.append((head[0].used or 0.0, head[1]))
-    ordered: dict[Place, None] = {}
+    ordered: dict[EntryPlace, None] = {}
     for _moment, text in sorted(dated):
         with suppress(ValueError, TypeError, RecursionError):
             for layer, address in json.loads(text):

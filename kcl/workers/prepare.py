@@ -277,7 +277,7 @@ def begin(cache_dir: str) -> None:
     _state().is_worker = True
     option.cache_dir(cache_dir)
     binary = layers.binary()
-    binary.chosen = binary.chosen._replace(promote="off")
+    binary.options = binary.options._replace(promote="off")
 
 
 def work_on(places: devices.DevicePlaces, blob: bytes) -> None:

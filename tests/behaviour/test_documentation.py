@@ -309,7 +309,7 @@ class TestReference:
         """Every variable that kcl or a cache below it reads is in a table."""
         documented = TEXTS[ROOT / "README.md"] + TEXTS[ROOT / "doc/reference/environment.md"]
         rows = ROWS.values()
-        variables = {one.variable for one in settings.SETTINGS if not one.of_file}
+        variables = {one.variable for one in settings.SETTINGS if not one.file_only}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
         variables |= {name for row in rows for name in row.code_variables}
         assert {

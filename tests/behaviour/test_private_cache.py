@@ -73,7 +73,8 @@ class TestBlock:
         assert {miss.event.kernel for miss in journal.last_misses()} == {"scaled"}
         with kcl.option.cache_dir(tmp_path / "private"):
             misses = {
-                layer: row["misses"] for (_day, layer, _kernel), row in journal.rows().items()
+                layer: row["misses"]
+                for (_day, layer, _kernel), row in journal.count_by_day().items()
             }
             assert misses["binary"] == 1
 

@@ -15,7 +15,7 @@ import remotes
 from harness import PLATFORMS, Child
 from proxy import Proxy
 
-from kcl.remote import driver, seal
+from kcl.remote import seal
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.faults, pytest.mark.timeout(300)]
 DRIVER = pathlib.Path(fetching.__file__)
@@ -114,7 +114,7 @@ _packs: dict[str, bytes] = {}
 @pytest.fixture
 def pack(machine, tmp_path, platform_name):
     """The pack of the driver, unsigned, with the first half of its name; made once for each platform."""
-    name = driver.pack_name(PROJECT, seal.UNSIGNED)
+    name = seal.pack_name(PROJECT, seal.UNSIGNED)
     if platform_name not in _packs:
         address = remotes.directory(tmp_path / "first")
         machine("maker", KCL_REMOTE=address).sets(
@@ -275,7 +275,7 @@ class TestPush:
         writer = machine("writer", KCL_REMOTE=address).sets(remote_write=True)
         line, _said = writer.run("-m", "kcl", "key", "new", "team")
         writer.drive()
-        name = driver.pack_name(PROJECT, seal.key_of(line))
+        name = seal.pack_name(PROJECT, seal.key_of(line))
         end = time.monotonic() + 60
         while not (tmp_path / "remote" / name).exists():
             assert time.monotonic() < end

@@ -4,7 +4,7 @@ import numpy as np
 from loopys_own import loopy as lp
 
 import kcl
-from kcl import option
+from kcl.base import settings
 from kcl.drivers.pocl import client
 
 ADD = "kernel void add(global float *x, float a)\n{ x[get_global_id(0)] += a; }\n"
@@ -39,5 +39,5 @@ def launched(queue, kernel, start=0, **arguments):
     remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
     _event, (x,) = kernel(queue, x=np.full(4, start, np.float32), a=1, **arguments)
     remove()
-    assert client.idle(option.folder("kcl"), 60)
+    assert client.idle(settings.folder("kcl"), 60)
     return float(x[0]), seen

@@ -494,10 +494,10 @@ def main(arguments) -> None:
         if mode == "warm":
             found[name]["hot"], found[name]["played"] = _hot(CASES[name], context)
     if mode == "cold":
-        from kcl import option
+        from kcl.base import settings
         from kcl.drivers.pocl import client
 
-        found["idle"] = client.idle(option.folder("kcl"), 120.0)
+        found["idle"] = client.idle(settings.folder("kcl"), 120.0)
     print(json.dumps(found))
 
 

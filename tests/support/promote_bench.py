@@ -122,6 +122,7 @@ class Bench:
             "kernels": kernels,
             "options": self.user.options,
             "seconds": 0.5,
+            "environment": client.driver_variables(settings.environment()),
         }
         places = {"binaries": self.store.location, "pocl_cache": str(self.user.pocl)}
         parts = {"source.cl": SOURCES[number].encode(), "build.log": b"said"}

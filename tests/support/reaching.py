@@ -17,7 +17,7 @@ sys.path.insert(0, {root!r})
 {before}
 import recipes
 from kcl.frontends.loopy.callables.content import content
-from kcl.frontends.loopy.callables.pure import key_parts
+from kcl.frontends.pure import key_parts
 from kcl.generate.declarations import Declarations, RecipeCall
 {action}
 print(json.dumps({found}))

@@ -437,7 +437,7 @@ LINE = (
 )
 VALUES = words(
     """
-    base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look cache.lookup.Product
+    base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look
     code.Argument code.Code code.Invoker code.LaunchableCode code.ProgramText
     generate.evidence.Evidence generate.protocol.OpenArguments generate.stage.CallValues
     programs.program_key.BuildOptions programs.program_key.ProgramSlot programs.stage.BuildRequest
@@ -450,7 +450,7 @@ BESIDE = {
         generate.distributions.Owner generate.distributions.PackagePlace generate.files.File
     """,
     "the journal, and what explains a miss": """
-        base.events.Collection base.events.MissNote cache.phrases.Difference
+        base.events.MissNote cache.phrases.Difference
     """,
     "the words for differences": "cache.phrases.About cache.phrases.Origin",
     "the tools of drivers": "programs.open_jobs.OpenJobs",
@@ -462,10 +462,9 @@ BESIDE = {
         frontends.source.Array frontends.source.Image frontends.source.Local
         frontends.source.Sampler frontends.source.Scalar
     """,
-    "the reading of sizes, and the words of refused calls": "launch.refusals.FailedCall",
     "the recording of a hot call": """
-        launch.write.Form launch.write.Script launch.recording.AllocatedOutput
-        launch.recording.Allocation launch.recording.Recording launch.recording.Step
+        launch.write.Form launch.recording.AllocatedOutput launch.recording.Allocation
+        launch.recording.Step
     """,
 }
 

@@ -54,7 +54,7 @@ def test_stage_of_a_context(device):
 
 def test_bound_once(queue):
     """A launcher belongs to a queue, a code and a thread; what a queue has bound goes with the queue."""
-    made, other = line.Line(add(3)._line.generate._asked), cl.CommandQueue(queue.context)
+    made, other = line.Line(add(3)._line.generate._result), cl.CommandQueue(queue.context)
     with Lead("add") as lead:
         given = line.CallValues({"x": np.zeros(4, np.float32)})
         found = [

@@ -1,4 +1,4 @@
-"""Settings: every variable of kcl, and the user's settings file.
+"""Settings: every variable of kcl, the user's settings file, and the facts about this program that the system has.
 
 A setting comes from its variable, else from the user's settings file, else from its default. The page of variables has
 a row for each of `SETTINGS`. This package and `kcl.foreign` are the only readers of the environment.
@@ -25,94 +25,17 @@ LAYERS = GENERATOR, BINARY, TUNING = "generator", "binary", "tuning"
 # No layers, and switched off as these: what recipes with sizes have seen, and what was found of graphs of arrays.
 SWITCHED = SHAPES, GRAPH = "shapes", "graph"
 
-# Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
+# Variables that show a launcher or a scheduler: of Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux,
+# Cobalt, Grid Engine.
 _BATCH = (
-    *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
-    *("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID", "PE_HOSTFILE"),
+    "OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE PMIX_RANK "
+    "SLURM_JOB_ID PBS_JOBID LSB_JOBID FLUX_JOB_ID COBALT_JOBID PE_HOSTFILE"
 )
 # The beginnings of the names of all their variables.
 _LAUNCHERS = (
-    *(
-        "OMPI_",
-        "OPAL_",
-        "PRTE_",
-        "PMI_",
-        "PMIX_",
-        "MPI_",
-        "MPIR_",
-        "HYDRA_",
-        "HYDI_",
-        "MV2_",
-        "I_MPI_",
-    ),
-    *("SLURM_", "PBS_", "LSB_", "FLUX_", "COBALT_", "SGE_", "PE_"),
+    "OMPI_ OPAL_ PRTE_ PMI_ PMIX_ MPI_ MPIR_ HYDRA_ HYDI_ MV2_ I_MPI_ "
+    "SLURM_ PBS_ LSB_ FLUX_ COBALT_ SGE_ PE_"
 )
-
-
-def is_terminal() -> bool:
-    """Return True if stderr is a terminal."""
-    return not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
-
-
-def place_of(file: str, line: int) -> str:
-    """Return the name of a file, or of the cell of a notebook that it stands for, with a line."""
-    name = os.path.basename(file)
-    if "IPython" in sys.modules:
-        # It may be another IPython, or no cell.
-        with suppress(Exception):
-            name = sys.modules["IPython"].get_ipython().compile.format_code_name(file)[1]
-    return f"{name}:{line}"
-
-
-def driver_name(program: str | None = None) -> str:
-    """Return the short name of a program, by default of this one; empty where it is unknown.
-
-    A package is named by its folder. What has no file that is known has a word for a name, as "notebook" or "-c".
-    """
-    path = program_path() if program is None else program
-    if not os.path.isabs(path):
-        return path.partition(" ")[0]
-    return os.path.basename(path.removesuffix(f"{os.sep}__main__.py"))
-
-
-def program_path() -> str:
-    """Return what tells this program from others: the path of its file, or of a package's module `__main__`.
-
-    A worker has that of its parent; one of pytest-xdist has the session.
-    """
-    main, arguments = sys.modules.get("__main__"), getattr(sys, "argv", None)
-    first = arguments[0] if isinstance(arguments, list) and arguments else ""
-    if not isinstance(first, str):
-        return ""
-    if os.path.basename(first) == "ipykernel_launcher.py":
-        named = variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
-        return os.path.abspath(named) if named else f"notebook {sys.argv}"
-    # With a specification Python, or the parent, has set the argument.
-    if getattr(main, "__spec__", None) is None:
-        first = getattr(main, "__file__", None) or first
-    # There is no file: the program is a text, or comes from stdin.
-    if first[:1] in ("", "-", "<"):
-        session = variable("PYTEST_XDIST_TESTRUNUID")
-        if session and "execnet" in sys.modules:
-            return f"pytest {session}"
-        return f"{first} {zlib.crc32(repr(sys.orig_argv).encode())}" if first else ""
-    return os.path.abspath(first)
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        # Some systems do not report it.
-        return os.cpu_count() or 1
-
-
-def is_python() -> bool:
-    """Return True if this interpreter can be started again; an application with Python inside cannot."""
-    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(
-        ("python", "pypy")
-    )
 
 
 class Setting(NamedTuple):
@@ -124,10 +47,10 @@ class Setting(NamedTuple):
     variable: str
     parser: str
     default: Any
-    # A variable of this name is not read: only the settings file widens trust.
-    of_file: bool = False
-    # The settings file cannot have the setting, which decides whose files are read.
-    of_variable: bool = False
+    # Only the settings file widens trust, so no variable of this name is read.
+    file_only: bool = False
+    # This one decides whose files are read, so no file has it.
+    variable_only: bool = False
 
     @property
     def key(self) -> str:
@@ -135,7 +58,7 @@ class Setting(NamedTuple):
         return _key(self.variable)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a text; raises ValueError, with the words on it, and the value if it is no default."""
+        """Return the value of a text. A bad text raises `ValueError(message)`, or `ValueError(message, fallback)`."""
         if not (text and self.parser):
             return text or self.default
         # Most processes parse no text, and do without this import.
@@ -156,20 +79,20 @@ SETTINGS = (
     Setting("KCL_PROGRESS", "progress", None),
     Setting("KCL_PROMOTE", "promotion", "background"),
     Setting("KCL_REMOTE", "remote", ""),
-    Setting("KCL_REMOTE_FRESH", "seconds 1h", 3600.0, of_file=True),
-    Setting("KCL_REMOTE_HEADERS", "listed :", (), of_file=True),
+    Setting("KCL_REMOTE_FRESH", "seconds 1h", 3600.0, file_only=True),
+    Setting("KCL_REMOTE_HEADERS", "listed :", (), file_only=True),
     Setting("KCL_REMOTE_NAME", "", ""),
-    Setting("KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, of_file=True),
-    Setting("KCL_REMOTE_UNSIGNED", "listed ://", (), of_file=True),
-    Setting("KCL_REMOTE_WRITE", "writing", "", of_file=True),
+    Setting("KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, file_only=True),
+    Setting("KCL_REMOTE_UNSIGNED", "listed ://", (), file_only=True),
+    Setting("KCL_REMOTE_WRITE", "writing", "", file_only=True),
     Setting("KCL_REPORT", "report", (_NONE, None)),
-    Setting("KCL_SIGNING_KEY", "", "", of_file=True),
+    Setting("KCL_SIGNING_KEY", "", "", file_only=True),
     Setting("KCL_SITE", "folders", ()),
-    Setting("KCL_SITE_OWNERS", "users", _NOBODY, of_file=True),
+    Setting("KCL_SITE_OWNERS", "users", _NOBODY, file_only=True),
     Setting("KCL_STRICT", "strict", _NONE),
     Setting("KCL_TRACE", "path", None),
-    Setting("KCL_TRUSTED_KEYS", "listed :", (), of_file=True),
-    Setting("KCL_TRUST_UID", "users", _NOBODY, of_variable=True),
+    Setting("KCL_TRUSTED_KEYS", "listed :", (), file_only=True),
+    Setting("KCL_TRUST_UID", "users", _NOBODY, variable_only=True),
 )
 
 
@@ -213,21 +136,22 @@ def read() -> Settings:
     faults: dict[str, str] = {}
     for setting in SETTINGS:
         values[setting.key] = _value(setting, faults)
-    values["cache_dir"], reason, stranger = _cache_dir(values["cache_dir"])
+    values["cache_dir"], source, fault = _find_root(values["cache_dir"])
     values["progress"] = is_terminal() if values["progress"] is None else values["progress"]
     values["report"], values["report_file"] = values["report"]
     return Settings(
         **values,
-        cache_dir_reason=reason,
-        no_cache_value=_given("KCL_NO_CACHE"),
+        cache_dir_reason=source,
+        no_cache_value=_text_of("KCL_NO_CACHE"),
         strict_fault=faults.get("KCL_STRICT", ""),
-        rejected=(*_state().faults, *faults.values(), *([stranger] if stranger else [])),
+        rejected=(*_state().faults, *faults.values(), *filter(None, [fault])),
     )
 
 
 def cache_dir() -> str | None:
     """Return the root of kcl's files alone: a miss asks for it often."""
-    return _cache_dir(_value(_ROOT, {}))[0]
+    root, _source, _fault = _find_root(_value(_ROOT, {}))
+    return root
 
 
 class ChosenRoots(process.LockedState):
@@ -250,7 +174,7 @@ def folder(name: str) -> str:
 
 def batch() -> str:
     """Return the variable that shows an MPI launcher or a batch scheduler as the starter of this process, else ""."""
-    return next((name for name in _BATCH if os.environ.get(name)), "")
+    return next((name for name in _BATCH.split() if os.environ.get(name)), "")
 
 
 def environment() -> dict[str, str]:
@@ -259,14 +183,15 @@ def environment() -> dict[str, str]:
 
 
 def environment_alone() -> dict[str, str]:
-    """Return a copy of the environment for a process that an MPI launcher or a batch scheduler must not know."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
+    """Return the environment without the variables of MPI launchers and batch schedulers, for a process of kcl's own."""
+    launchers = tuple(_LAUNCHERS.split())
+    return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
 
 
 def export(variables: Mapping[str, str | None]) -> None:
-    """Set variables of the environment, or unset those that are None, for this process and its children."""
+    """Do as `set_variables`, and have kcl read its settings again."""
     set_variables(variables)
-    process.changed()
+    process.on_change()
 
 
 def set_variables(values: Mapping[str, str | None]) -> None:
@@ -367,7 +292,7 @@ class FileSettings:
         for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
             from kcl.base.settings.file import load
 
-            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
+            keys = [setting.key for setting in SETTINGS if not setting.variable_only]
             texts, faults = load(path, keys, of_root=path == SITE_FILE)
             # The user's file is the later one, and wins.
             self.texts, self.faults = {**self.texts, **texts}, (*self.faults, *faults)
@@ -384,35 +309,35 @@ def _key(variable: str) -> str:
 
 def _value(setting: Setting, faults: dict[str, str]) -> Any:
     """Return the value of a setting now; a text that is not understood is added to the faults."""
-    if setting.of_file and setting.variable in os.environ:
+    if setting.file_only and setting.variable in os.environ:
         faults[setting.variable] = (
             f"{setting.variable} is not read: write {setting.key} into {settings_file()}"
         )
-    text = _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
+    text = _state().texts.get(setting.key, "") if setting.file_only else _text_of(setting.variable)
     try:
         return setting.parse(text.strip())
     except ValueError as refused:
         words, *instead = refused.args
-        faults[setting.variable] = f"{_named(setting.variable)}: {words}"
+        faults[setting.variable] = f"{_source_of(setting.variable)}: {words}"
         return instead[0] if instead else setting.default
 
 
-def _given(variable: str) -> str:
+def _text_of(variable: str) -> str:
     """Return the text of a setting; a variable that is set, even to an empty text, wins over the file."""
     return os.environ.get(variable, _state().texts.get(_key(variable), ""))
 
 
-def _named(variable: str) -> str:
+def _source_of(variable: str) -> str:
     """Return the source of a setting's value, in words."""
     return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
 
 
-def _cache_dir(chosen: str | None) -> tuple[str | None, str, str]:
+def _find_root(chosen: str | None) -> tuple[str | None, str, str]:
     """Return the root of kcl's files, its source (the variable, the checkout, or the settings file), and a fault."""
-    place, fault = (None, "") if chosen and "KCL_CACHE_DIR" in os.environ else _state().checkout
-    if place:
-        return place, f"kcl init in {os.path.dirname(place)}", fault
-    return chosen, _named("KCL_CACHE_DIR") if chosen else "", fault
+    root, fault = (None, "") if chosen and "KCL_CACHE_DIR" in os.environ else _state().checkout
+    if root:
+        return root, f"kcl init in {os.path.dirname(root)}", fault
+    return chosen, _source_of("KCL_CACHE_DIR") if chosen else "", fault
 
 
 def _find_checkout() -> tuple[str | None, str]:
@@ -429,14 +354,79 @@ def _find_checkout() -> tuple[str | None, str]:
     while place != above:
         folder = os.path.join(place, CHECKOUT_FOLDER)
         if os.path.lexists(folder):
-            from kcl.base.settings.file import stranger
+            from kcl.base.settings.file import find_stranger
 
-            reason = stranger(settings_file(), folder)
-            if not reason:
+            stranger = find_stranger(settings_file(), folder)
+            if not stranger:
                 return folder, fault
             cure = "remove it, then run kcl init for one of yours"
-            fault = (
-                fault or f"{folder} is not used, it may have come with a clone: {reason}; {cure}"
-            )
+            words = f"{folder} is not used, it may have come with a clone: {stranger}; {cure}"
+            fault = fault or words
         above, place = place, os.path.dirname(place)
     return None, fault
+
+
+def is_terminal() -> bool:
+    """Return True if stderr is a terminal."""
+    return not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
+
+
+def place_of(file: str, line: int) -> str:
+    """Return the name of a file, or of the cell of a notebook that it stands for, with a line."""
+    name = os.path.basename(file)
+    if "IPython" in sys.modules:
+        # It may be another IPython, or no cell.
+        with suppress(Exception):
+            name = sys.modules["IPython"].get_ipython().compile.format_code_name(file)[1]
+    return f"{name}:{line}"
+
+
+def driver_name(program: str | None = None) -> str:
+    """Return the short name of a program, by default of this one; empty if it is unknown.
+
+    A package is named by its folder, and a program without a file by a word, as "notebook" or "-c".
+    """
+    path = program_path() if program is None else program
+    if not os.path.isabs(path):
+        return path.partition(" ")[0]
+    return os.path.basename(path.removesuffix(f"{os.sep}__main__.py"))
+
+
+def program_path() -> str:
+    """Return what tells this program from others: the path of its file, or of a package's module `__main__`.
+
+    A worker has that of its parent; one of pytest-xdist has the session.
+    """
+    main, arguments = sys.modules.get("__main__"), getattr(sys, "argv", None)
+    first = arguments[0] if isinstance(arguments, list) and arguments else ""
+    if not isinstance(first, str):
+        return ""
+    if os.path.basename(first) == "ipykernel_launcher.py":
+        named = variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
+        return os.path.abspath(named) if named else f"notebook {sys.argv}"
+    # With a specification Python, or the parent, has set the argument.
+    if getattr(main, "__spec__", None) is None:
+        first = getattr(main, "__file__", None) or first
+    # There is no file: the program is a text, or comes from stdin.
+    if first[:1] in ("", "-", "<"):
+        session = variable("PYTEST_XDIST_TESTRUNUID")
+        if session and "execnet" in sys.modules:
+            return f"pytest {session}"
+        return f"{first} {zlib.crc32(repr(sys.orig_argv).encode())}" if first else ""
+    return os.path.abspath(first)
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        # Some systems do not report it.
+        return os.cpu_count() or 1
+
+
+def is_python() -> bool:
+    """Return True if this interpreter can be started again; an application with Python inside cannot."""
+    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(
+        ("python", "pypy")
+    )

@@ -59,7 +59,7 @@ def checkouts(path: str) -> dict[str, str]:
         return {}
     tokens = {}
     for token in os.listdir(folder):
-        tokens[os.fsdecode(trust.content(os.path.join(folder, token), SIZE_LIMIT)[0])] = token
+        tokens[os.fsdecode(trust.read(os.path.join(folder, token), SIZE_LIMIT)[0])] = token
     return tokens
 
 
@@ -79,23 +79,27 @@ def forget(path: str, checkout: str) -> None:
         os.unlink(os.path.join(_records(path), token))
 
 
-def stranger(path: str, folder: str) -> str:
-    """Return the reason why the cache directory of a checkout is not used; empty if the directory was recorded."""
+def find_stranger(path: str, folder: str) -> str:
+    """Return why the cache directory of a checkout counts as a stranger's; empty if this user has recorded it."""
     try:
         token = checkouts(path).get(os.path.dirname(folder))
     except (OSError, UnusableDirectory) as error:
         return str(error)
-    return "this user's settings do not record it" if token is None else token_fault(folder, token)
+    return (
+        "this user's settings do not record it"
+        if token is None
+        else find_token_fault(folder, token)
+    )
 
 
 def _records(path: str) -> str:
     return os.path.join(os.path.dirname(path), "checkouts")
 
 
-def token_fault(folder: str, token: str) -> str:
-    """Return the reason why a checkout's cache directory is not the recorded one; empty if it is."""
+def find_token_fault(folder: str, token: str) -> str:
+    """Return why a checkout's cache directory is not the recorded one; empty if it is."""
     try:
-        written, _status = trust.content(os.path.join(folder, "token"), SIZE_LIMIT)
+        written, _status = trust.read(os.path.join(folder, "token"), SIZE_LIMIT)
     except OSError as error:
         return str(error)
     return "" if written.strip() == token.encode() else "its token is another"
@@ -105,7 +109,7 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     """Return the text of a file that only its user, or root, can write; None for a missing file."""
     flags, owners = trust.READ & ~getattr(os, "O_NOFOLLOW", 0), frozenset({0} if of_root else ())
     try:
-        blob, status = trust.content(path, SIZE_LIMIT + 1, owners, strict=False, flags=flags)
+        blob, status = trust.read(path, SIZE_LIMIT + 1, owners, strict=False, flags=flags)
         if of_root and status.st_uid:
             raise PermissionError(errno.EPERM, "it is not of root", path)
     except (FileNotFoundError, NotADirectoryError):

@@ -18,7 +18,6 @@ from types import ModuleType
 
 from kcl.base import process, settings
 from kcl.base.settings import chosen_roots
-from kcl.base.settings import folder as folder
 
 __all__ = ["cache_dir", "get_cache_dir"]
 
@@ -42,7 +41,8 @@ class CacheDirectory:
         _move(self._without)
 
     def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
-        """Leave out this choice and those made within its block; blocks of other threads may end later."""
+        """Return the choices without this one and those that calls in its block made."""
+        # A choice that is entered belongs to a block of another thread, which may end later.
         first = chosen.index(self) if self in chosen else len(chosen)
         return chosen[:first] + [choice for choice in chosen[first:] if choice._is_entered]
 
@@ -84,9 +84,9 @@ def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> Non
     state = chosen_roots()
     with state.lock:
         # The states write what belongs to the old place before it changes.
-        process.changing()
+        process.before_change()
         state.chosen = choose(state.chosen)
-        process.changed()
+        process.on_change()
 
 
 def get_cache_dir() -> str:
@@ -96,7 +96,7 @@ def get_cache_dir() -> str:
     ...     kcl.option.get_cache_dir()
     '/tmp/private'
     """
-    return os.path.dirname(folder("kcl"))
+    return os.path.dirname(settings.folder("kcl"))
 
 
 def reason() -> str:

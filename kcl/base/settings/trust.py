@@ -4,7 +4,15 @@
 user namespace does not map. No other user can write an ancestor, unless it is sticky; the cache directory must not be
 writable even then. A private group counts as its user. Symbolic links are followed: each link and each directory on its
 way falls under the same rule. For root the owner of the home directory counts as me, because ``sudo`` may keep HOME.
-Root reads there and makes nothing: that user could neither use nor remove a file of root. `served` is the exception.
+Root reads there and makes nothing: that user could neither use nor remove a file of root. The exception is the user
+whom root serves (`served`): that one gets the files.
+
+    check            before a cache directory is used: it and its ancestors
+    check_folder     a folder in a checked directory
+    check_database   a database in a checked directory
+    check_writer     before files are made: would they lock another user out?
+    make_trusted     both checks, and makes the directory
+    file_fault       an opened file, by its status; `read` asks it
 """
 
 from __future__ import annotations
@@ -35,33 +43,9 @@ SIDECARS = ("-journal", "-wal", "-shm")
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"
-_NETWORK = frozenset(
-    {
-        "9p",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.juicefs",
-        "fuse.s3fs",
-    }
-    | {
-        "fuse.sshfs",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs3",
-        "nfs4",
-        "ocfs2",
-        "orangefs",
-        "panfs",
-    }
-    | {"pvfs2", "smb2", "smb3", "smbfs", "wekafs"}
+_NETWORK = (
+    "9p afs beegfs ceph cifs coda fuse.ceph fuse.glusterfs fuse.juicefs fuse.s3fs fuse.sshfs "
+    "glusterfs gpfs lustre ncpfs nfs nfs3 nfs4 ocfs2 orangefs panfs pvfs2 smb2 smb3 smbfs wekafs"
 )
 
 
@@ -79,9 +63,7 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
             # The system refuses a loop of links, in which `_walk` would not end.
             os.stat(path)
         owners = my_uids() | {0} | others
-        place, _shared = _walk(
-            path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners
-        )
+        place, _shared = _walk(os.path.join(os.getcwd(), path), owners)
         _check(place, os.lstat(place), owners)
         return True
     except FileNotFoundError:
@@ -92,7 +74,7 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
         ) from error
 
 
-def refuse_roots(path: str) -> None:
+def refuse_root_owned(path: str) -> None:
     """Raise `UnusableDirectory` if root owns a directory two folders below the root of my cache, and I am not root."""
     if sys.platform != "win32" and os.geteuid() != 0 and os.stat(path).st_uid == 0:
         root = os.path.dirname(os.path.dirname(path))
@@ -101,18 +83,15 @@ def refuse_roots(path: str) -> None:
         )
 
 
-def opened(path: str, flags: int, mode: int = 0o600) -> int:
+def open_file(path: str, flags: int, mode: int = 0o600) -> int:
     """Open a file of kcl's, and return its descriptor; raises `OSError`.
 
     What root has made in a folder of the user whom it serves is given to that user, or removed if it cannot be given.
     """
     descriptor, uid = os.open(path, flags, mode), served()
     try:
-        if (
-            uid
-            and (folder := os.stat(os.path.dirname(path))).st_uid == uid
-            and not os.fstat(descriptor).st_uid
-        ):
+        folder = os.stat(os.path.dirname(path)) if uid else None
+        if folder is not None and folder.st_uid == uid and not os.fstat(descriptor).st_uid:
             os.fchown(descriptor, uid, folder.st_gid)
     except OSError:
         os.close(descriptor)
@@ -122,12 +101,12 @@ def opened(path: str, flags: int, mode: int = 0o600) -> int:
     return descriptor
 
 
-def reading(path: str, flags: int = READ) -> FileIO:
+def open_to_read(path: str, flags: int = READ) -> FileIO:
     """Open a file, and raise `OSError` at once where it cannot be read; by default a link at the end is refused."""
     return open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags))
 
 
-def content(
+def read(
     path: str,
     most: int,
     others: frozenset[int] = frozenset(),
@@ -138,7 +117,7 @@ def content(
 
     The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
     """
-    with reading(path, flags) as stream:
+    with open_to_read(path, flags) as stream:
         # The status is that of the opened file: the path may name another file by now.
         status = os.fstat(stream.fileno())
         if (fault := file_fault(status, others, strict)) is not None:
@@ -154,7 +133,7 @@ def make_folder(path: str, mode: int = 0o700) -> None:
     """Make a directory in one that exists; raises `OSError`."""
     os.mkdir(path, mode)
     if served():
-        os.close(opened(path, FOLDER))
+        os.close(open_file(path, FOLDER))
 
 
 def make_directory(path: str, mode: int = 0o700) -> None:
@@ -190,7 +169,7 @@ def make_trusted(path: str, mode: int = 0o700) -> None:
 def check_writer(path: str, gives: bool = False) -> None:
     """Raise `PermissionError` where root would make files that lock another user out of a directory.
 
-    A writer that `gives` its files away, by `opened`, locks the user whom root serves out of nothing.
+    A writer that `gives` its files away, by `open_file`, locks the user whom root serves out of nothing.
     """
     others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
     if others and (owner := os.stat(nearest(path)).st_uid) in others:
@@ -228,7 +207,7 @@ def file_fault(
 
 def check_database(path: str) -> None:
     """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
-    refuse_roots(path)
+    refuse_root_owned(path)
     # A link is a fault, wherever it leads.
     fault = file_fault(os.lstat(path))
     if fault is not None:
@@ -298,7 +277,7 @@ def is_network(path: str) -> bool:
     except (OSError, AttributeError):
         return False
     return any(
-        right.partition(" ")[0] in _NETWORK
+        right.partition(" ")[0] in _NETWORK.split()
         for left, _, right in halves
         if left.split(" ")[2:3] == [device]
     )

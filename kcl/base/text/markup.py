@@ -45,7 +45,7 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
     )
 
 
-def filled(template: str, holes: Mapping[str, Content]) -> Html:
+def fill(template: str, holes: Mapping[str, Content]) -> Html:
     """Return markup with its holes, such as `$title`, filled with contents."""
     return Html(
         string.Template(template).substitute(
@@ -54,7 +54,7 @@ def filled(template: str, holes: Mapping[str, Content]) -> Html:
     )
 
 
-def titled(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
+def make_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
     """Return a table for a notebook, which has a style of its own; a long cell is cut, in full under the pointer."""
     lines = [("th", head), *(("td", row) for row in rows)]
     listed = [element("tr", [_cell(kind, plain) for plain in cells]) for kind, cells in lines]

@@ -7,20 +7,24 @@ shortened by the rule of their column. With endless room no column is left out, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from kcl.base.text.layout import cut, shortened
 
 _GAP = "  "
+Row = TypeVar("Row")
 
 
 class Column(NamedTuple):
     """A column of a table: its title, and the rule that shortens its cells for lack of room.
 
-    A column of rank 0 always stays. `give` is the rule, down to `least` characters: "end" and "middle" leave characters
-    out there, "words" continues in the next line, and so does "names", which keeps words whole. Without a rule the
-    cells stay whole, so that a key can be pasted.
+    A column of rank 0 always stays. `give` is the rule, down to `least` characters:
+
+        end, middle   leaves characters out there
+        words         continues in the next line
+        names         does as well, and keeps words whole
+        (empty)       keeps the cells whole, so that a key can be pasted
     """
 
     title: str
@@ -29,16 +33,24 @@ class Column(NamedTuple):
     least: int = 0
 
 
+# The columns of a table of things, each with the function that writes its cell for a thing.
+Columns = Sequence[tuple[Column, Callable[[Row], str]]]
+
+
+def lines_of(columns: Columns[Row], rows: Iterable[Row], room: int | None = None) -> list[str]:
+    """Lay out a row for each thing."""
+    cells = [[write(row) for _column, write in columns] for row in rows]
+    return lines([column for column, _write in columns], cells, room)
+
+
 def lines(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None
 ) -> list[str]:
     """Lay out rows of text under the titles of their columns: numbers to the right, words to the left."""
-    cells = [[_printable(cell) for cell in column] for column in zip(*rows, strict=True)] or [
-        [] for _ in columns
-    ]
-    widths = _widths(columns, cells, room)
+    texts = [[_printable(row[index]) for row in rows] for index in range(len(columns))]
+    widths = _choose_widths(columns, texts, room)
     blank = [" " * width for width in widths.values()]
-    laid_out = [_laid_out(columns[at], cells[at], width) for at, width in widths.items()]
+    laid_out = [_lay_out(columns[index], texts[index], width) for index, width in widths.items()]
     parts = (line for row in zip(*laid_out, strict=True) for line in itertools.zip_longest(*row))
     return [
         _GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip()
@@ -46,29 +58,27 @@ def lines(
     ]
 
 
-def _widths(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None
+def _choose_widths(
+    columns: Sequence[Column], texts: Sequence[Sequence[str]], room: int | None
 ) -> dict[int, int]:
     """Choose the columns to print, by their indices, and the width of each."""
-    longest = [max(map(len, column), default=0) for column in cells]
-    whole = {at: max(longest[at], len(column.title)) for at, column in enumerate(columns)}
+    longest = [max(map(len, cells), default=0) for cells in texts]
+    whole = {index: max(longest[index], len(column.title)) for index, column in enumerate(columns)}
     if room is None or _total(whole) <= room:
         return whole
-    widths = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
-    for at in widths:
-        if columns[at].give:
-            name = (
-                max(map(len, " ".join(cells[at]).split()), default=0)
-                if columns[at].give == "names"
-                else 0
-            )
-            widths[at] = min(whole[at], max(columns[at].least, len(columns[at].title), name))
-    for at in sorted((at for at in widths if columns[at].rank), key=lambda at: -columns[at].rank):
-        if _total(widths) <= room:
-            break
-        del widths[at]
-    for at in sorted(widths, key=lambda at: columns[at].rank):
-        widths[at] += max(0, min(whole[at] - widths[at], room - _total(widths)))
+    widths = {}
+    for index, column in enumerate(columns):
+        if not longest[index] and column.rank:
+            continue
+        words = " ".join(texts[index]).split() if column.give == "names" else ()
+        least = max(column.least, len(column.title), *map(len, words))
+        widths[index] = min(whole[index], least) if column.give else whole[index]
+    by_rank = sorted(widths, key=lambda index: columns[index].rank)
+    for index in reversed(by_rank):
+        if columns[index].rank and _total(widths) > room:
+            del widths[index]
+    for index in filter(widths.__contains__, by_rank):
+        widths[index] += max(0, min(whole[index] - widths[index], room - _total(widths)))
     return widths
 
 
@@ -76,25 +86,25 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
-def _laid_out(column: Column, cells: Sequence[str], room: int) -> list[list[str]]:
+def _lay_out(column: Column, cells: Sequence[str], width: int) -> list[list[str]]:
     """Return the lines of the title and of each cell of a column, all of one width."""
     pad = str.rjust if _is_numeric(cells) else str.ljust
     return [
-        [pad(part, room) for part in _given(cell, column.give, room)]
+        [pad(line, width) for line in _shorten(cell, column.give, width)]
         for cell in [column.title, *cells]
     ]
 
 
-def _given(cell: str, give: str, room: int) -> list[str]:
+def _shorten(cell: str, give: str, width: int) -> list[str]:
     """Return the lines of a cell, shortened by its rule."""
-    if len(cell) <= room or not give:
+    if len(cell) <= width or not give:
         return [cell]
     if give in ("words", "names"):
         import textwrap
 
-        folded = textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False)
-        return [line[at : at + room] for line in folded for at in range(0, len(line), room)]
-    return [shortened(cell, room) if give == "middle" else cut(cell, room)]
+        folded = textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False)
+        return [line[at : at + width] for line in folded for at in range(0, len(line), width)]
+    return [shortened(cell, width) if give == "middle" else cut(cell, width)]
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:

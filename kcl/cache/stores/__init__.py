@@ -63,9 +63,9 @@ class Store(Protocol):
 def address(digest: str, folder: str = "", label: str = "") -> str:
     """Make an address that is safe as a relative path on every file system from any folder and label."""
     made = digest
-    if label := safe(label, _LABEL_LENGTH):
+    if label := make_safe(label, _LABEL_LENGTH):
         made = f"{label}-{made}"
-    if folder := safe(folder, _FOLDER_LENGTH):
+    if folder := make_safe(folder, _FOLDER_LENGTH):
         made = f"{folder}/{made}"
     digest_of(made)
     return made
@@ -79,6 +79,6 @@ def digest_of(address: str) -> str:
     return match[1]
 
 
-def safe(text: str, length: int) -> str:
+def make_safe(text: str, length: int) -> str:
     """Return the part of a text that is safe in a file's name on every file system; may be empty."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)[:length].strip(".")

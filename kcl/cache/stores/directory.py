@@ -13,7 +13,7 @@ from kcl.cache import places
 from kcl.cache.stores import Head, Stat, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 
-TEMPORARY_AGE = 3600.0
+TEMPORARY_AGE = 3600.0  # seconds after which a temporary file is a killed writer's
 NOTED = 86400.0  # seconds between two notes of a use
 
 # What a link, a special file, a directory, or a file of another owner or size raises.
@@ -95,7 +95,7 @@ class Directory:
 
     def _head(self, path: str, length: int) -> Head:
         try:
-            start, status = trust.content(path, length, self._others)
+            start, status = trust.read(path, length, self._others)
         except OSError as error:
             if error.errno in _NO_ENTRY:
                 raise DamagedEntry(
@@ -107,6 +107,15 @@ class Directory:
     def delete(self, address: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(self._checked(address))
+
+    def keep_newest(self, number: int) -> None:
+        """Delete the files that were used longest ago, above a number of files."""
+        moments = [
+            (item.stat(follow_symlinks=False).st_mtime_ns, address)
+            for address, item in self.items()
+        ]
+        for _moment, address in sorted(moments, reverse=True)[number:]:
+            self.delete(address)
 
     def scan(self) -> Iterator[str]:
         return (address for address, _item in self.items())
@@ -122,7 +131,7 @@ class Directory:
     def _is_there(self) -> bool:
         if not self._trusted and trust.check(self.location, self._others):
             if self.writable:
-                trust.refuse_roots(self.location)
+                trust.refuse_root_owned(self.location)
             self._trusted = True
         return self._trusted
 
@@ -171,7 +180,7 @@ class Directory:
 def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
     temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
-    descriptor = trust.opened(temporary, _WRITE, mode)
+    descriptor = trust.open_file(temporary, _WRITE, mode)
     try:
         try:
             rest = memoryview(blob)

@@ -28,7 +28,7 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_PATIENCE = 2.4  # seconds of naps
+_PATIENCE = 2.4  # seconds of SQLite's naps: see above
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _CREATE = (
@@ -129,13 +129,13 @@ class Database:
 
     def ask(self, command: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement's result; none without a file or a table."""
-        return self._tried(lambda connection: connection.execute(command, values).fetchall()) or []
+        return self._try(lambda connection: connection.execute(command, values).fetchall()) or []
 
-    def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a step with the connection; None for a missing or unfinished file."""
         try:
             with _state().turn:
-                connection = self._opened()
+                connection = self._connect()
                 done = None if connection is None else step(connection)
         except UnicodeDecodeError as error:
             # SQLite's message on a damaged schema is no UTF-8.
@@ -155,7 +155,7 @@ class Database:
             self._is_patient = is_patient
             self._close()
 
-    def _opened(self) -> sqlite3.Connection | None:
+    def _connect(self) -> sqlite3.Connection | None:
         """Return the connection to the current file; None for a missing file."""
         folder = os.path.dirname(self.location)
         try:
@@ -172,10 +172,8 @@ class Database:
             self._close()
             trust.check(folder)
             trust.check_database(self.location)
-            uri, seconds = (
-                trust.database_uri(self.location, self._mode),
-                _PATIENCE if self._is_patient else 0.0,
-            )
+            uri = trust.database_uri(self.location, self._mode)
+            seconds = _PATIENCE if self._is_patient else 0.0
             # The turn gives the connection to one thread at a time, whichever that is.
             connection = sqlite3.connect(
                 uri, seconds, isolation_level=None, check_same_thread=False, uri=True
@@ -231,7 +229,7 @@ class Rows(Database):
             trust.make_trusted(os.path.dirname(self.location))
             # Another process was faster.
             with suppress(FileExistsError):
-                os.close(trust.opened(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+                os.close(trust.open_file(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
         def step(connection: sqlite3.Connection) -> None:
             if self._prepared is not connection:
@@ -242,12 +240,12 @@ class Rows(Database):
                 "INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob))
             )
 
-        self._tried(step)
+        self._try(step)
 
-    def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a step as `Database` does; None for a busy file. Set the file aside if the error shows damage."""
         try:
-            return super()._tried(step)
+            return super()._try(step)
         except sqlite3.Error as error:
             if str(error).startswith(_BUSY):
                 return None

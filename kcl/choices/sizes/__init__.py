@@ -45,9 +45,10 @@ class Sizes(NamedTuple):
     def taken(
         self, function: Any, names: list[str], arguments: dict[str, Any], is_new: bool
     ) -> dict[str, Any]:
-        """Return the arguments of a call without the sizes that the code has as constants: `names` are its arguments.
+        """Return the arguments of a call without the sizes that the code has as constants.
 
-        If the code is new, raises RecipeError for an expression with a name that is neither an argument nor a size.
+        `names` are the arguments of the code. If the code is new, raises RecipeError for an expression with a name that
+        is neither one of these nor a size.
         """
         unknown = [name for name in self.arguments if name not in (*names, *self.texts)]
         if is_new and unknown:
@@ -92,7 +93,7 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
 
 
 def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
-    """Return the sizes that a decorator declares; raises TypeError where they cannot be meant.
+    """Return the sizes that a decorator declares; raises TypeError for sizes that the recipe cannot have.
 
     With `others` a size need not be a parameter: a space asks it.
     """

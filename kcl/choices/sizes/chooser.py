@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcl.choices.sizes import FUNCTIONS
 from kcl.choices.sizes.size import Size, answers, describe, values_of
@@ -35,9 +35,9 @@ class CallSizes:
         self._code = code_of(texts)
         self.exact = self._function(operator.index)
 
-    def _function(self, whole: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
+    def _function(self, convert: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
         # The texts were checked as the recipe was decorated.
-        names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_whole": whole}
+        names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_convert": convert}
         return eval(self._code, names)  # type: ignore[no-any-return]
 
     def of(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
@@ -48,8 +48,8 @@ class CallSizes:
         try:
             return self.exact(arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
-            # This time values count as they are, so that `whole` names the size that is no whole
-            # number.
+            # The texts are computed again without a conversion: if one of them is no whole number,
+            # `whole` names its size.
             values = (0,) * len(self.names)
             with suppress(*UNKNOWN):
                 values = self._function(lambda value: value)(arguments)
@@ -68,22 +68,24 @@ class CallSizes:
 
     def named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
-        asked = map(values.get, self.names)
-        return tuple([value if hasattr(type(value), "__index__") else 0 for value in asked])  # type: ignore[misc]
+        sizes = map(values.get, self.names)
+        return tuple([size if hasattr(type(size), "__index__") else 0 for size in sizes])  # type: ignore[misc]
 
 
 def code_of(texts: Mapping[str, str]) -> str:
     """Write a function of the arguments of a call that returns the sizes, as text.
 
     A size is a whole number that the call names, else what the text says. A text that asks for an attribute of the
-    name, as `n.shape[0]`, means an array of that name.
+    name, as `n.shape[0]`, means an array of that name. Of the text `x.shape[0]` for `n` it writes
+
+        _kcl_index(_kcl_size) if (_kcl_size := _kcl_call.get('n')) is not None else _kcl_convert(_kcl_call['x'].shape[0])
     """
     code, in_call = "", _InCall(texts)
     for name, text in texts.items():
         is_array = text.strip() == name or re.search(rf"\b{name}\s*\.", text)
-        given = f"(_kcl_size := _kcl_call.get({name!r})) is not None"
-        named = "" if is_array else f"_kcl_index(_kcl_size) if {given} else "
-        code += f"({named}_kcl_whole({ast.unparse(in_call.visit(ast.parse(text)))})),"
+        is_named = f"(_kcl_size := _kcl_call.get({name!r})) is not None"
+        named = "" if is_array else f"_kcl_index(_kcl_size) if {is_named} else "
+        code += f"({named}_kcl_convert({ast.unparse(in_call.visit(ast.parse(text)))})),"
     return f"lambda _kcl_call: ({code})"
 
 
@@ -101,29 +103,11 @@ class _InCall(ast.NodeTransformer):
         return ast.parse(argument, mode="eval").body
 
 
-class _Variant(NamedTuple):
-    """A line, and the sizes that its recipe asks."""
-
-    line: Line
-    asked: dict[str, Size]
-    values: tuple[int, ...]
-
-    def holds(self, values: tuple[int, ...]) -> bool:
-        """Return True if each answer that the recipe was given is the answer for these sizes.
-
-        A recipe that has not run yet may ask anything.
-        """
-        if values == self.values:
-            return True
-        return self.line.open is not None and all(map(answers, self.asked.values(), values))
-
-    def says(self, values: tuple[int, ...]) -> str:
-        """Describe what the recipe was told of sizes."""
-        return "; ".join(map(describe, self.asked.values(), values))
-
-
 class BySizes:
-    """The variants of a recipe with sizes. Of a recipe without any it has one."""
+    """The variants of a recipe with sizes: each line, with the sizes that its recipe asks.
+
+    Of a recipe without sizes it has one variant.
+    """
 
     space = None
     has_variants = True
@@ -137,8 +121,8 @@ class BySizes:
         # A call may name sizes that serve a space only. The recipe does not ask for these.
         self._of_call = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._lock = threading.Lock()
-        self._variants: list[_Variant] = []
-        self._chosen: dict[tuple[int, ...], _Variant] = {}
+        self._variants: dict[Line, list[Size]] = {}
+        self._chosen: dict[tuple[int, ...], Line] = {}
 
     @property
     def state(self) -> str:
@@ -147,7 +131,7 @@ class BySizes:
 
     def last(self, _device: cl.Device, arguments: Mapping[str, Any]) -> str:
         """Return the digest of the variant for the sizes of a call."""
-        return self._chosen[self._of_call.exact(arguments)].line.sole
+        return self._chosen[self._of_call.exact(arguments)].sole
 
     def general(self) -> Line:
         """Return the general variant."""
@@ -162,16 +146,16 @@ class BySizes:
     ) -> Launch:
         """Bind the variant for these arguments; the launch raises ValueError for sizes of another variant."""
         bound = self._of_call.of(arguments)
-        variant = self._variant_for(bound)
-        launch = bind(variant.line)
+        line = self.line_for(bound)
+        launch = bind(line)
         if not bound:
             return launch
 
         def launch_sized(**arguments: Any) -> cl.Event:
             values = self._of_call.of(arguments)
-            if values != bound and not variant.holds(values):
+            if values != bound and not self._holds(line, values):
                 raise ValueError(
-                    f"kernel {self.name!r} is bound for {variant.says(bound)}, and not for "
+                    f"kernel {self.name!r} is bound for {self._describe(line, bound)}, and not for "
                     f"{', '.join(map('{} = {}'.format, self._of_call.names, values))}: bind again"
                 )
             return launch(**arguments)
@@ -183,30 +167,36 @@ class BySizes:
     ) -> tuple[Line, Callable[[], list[str]]]:
         """Return the variant for sizes that are given by name."""
         named = self._of_call.named(values)
-        variant = self._variant_for(named)
-        return variant.line, lambda: [f"  sizes: {variant.says(named)}"]
+        line = self.line_for(named)
+        return line, lambda: [f"  sizes: {self._describe(line, named)}"]
 
     def line_for(self, values: tuple[int, ...]) -> Line:
         """Return the line of the variant for these sizes; raises TypeError for a size that is no integer."""
-        return self._variant_for(values).line
-
-    def _variant_for(self, values: tuple[int, ...]) -> _Variant:
         return self._chosen.get(values) or self._choose(values)
 
-    def _choose(self, values: tuple[int, ...]) -> _Variant:
+    def _choose(self, values: tuple[int, ...]) -> Line:
         whole = tuple(self._of_call.whole(values).values())
         # Threads that come with the same sizes share one variant.
         with self._lock:
-            variant = next((variant for variant in self._variants if variant.holds(whole)), None)
-            if variant is None:
+            line = next((line for line in self._variants if self._holds(line, whole)), None)
+            if line is None:
                 rule, names = self._sizes.fixed, self._of_call.names
                 if rule == "auto":
                     rule = values_of(self._call.function, names, self._sizes.most)
-                by_name = dict(zip(names, map(partial(Size, rule=rule), names, whole), strict=True))
+                sizes = [*map(partial(Size, rule=rule), names, whole)]
+                by_name = dict(zip(names, sizes, strict=True))
                 line = of_call(self._call._replace(sizes=by_name), self._sizes)
-                variant = _Variant(line, by_name, whole)
-                self._variants.append(variant)
+                self._variants[line] = sizes
             if len(self._chosen) >= _CHOICES:
                 self._chosen.clear()
-            self._chosen[values] = variant
-        return variant
+            self._chosen[values] = line
+        return line
+
+    def _holds(self, line: Line, values: tuple[int, ...]) -> bool:
+        """Return True if each answer that the recipe of a line was given is the answer for these sizes."""
+        reply = partial(answers, has_run=line.open is not None)
+        return all(map(reply, self._variants[line], values))
+
+    def _describe(self, line: Line, values: tuple[int, ...]) -> str:
+        """Describe what the recipe of a line was told of sizes."""
+        return "; ".join(map(describe, self._variants[line], values))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcl.base import process, settings
-from kcl.cache import layers, places
+from kcl.cache import layers
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
 
@@ -35,7 +35,9 @@ class Size:
     def __init__(self, name: str, value: int, rule: int | Values) -> None:
         self._name = name
         self._value = value  # 0: nothing is known
-        self._rule = rule  # the largest fixed value, or what was seen
+        self._rule = (
+            rule  # the largest value that is fixed, or with "auto" the values that were seen
+        )
         self._answers: dict[str, int | None] = {}
 
     @property
@@ -89,12 +91,17 @@ for _name in _REFUSED.split():
     setattr(Size, f"__{_name}__", Size._refuse)
 
 
-def answers(size: Size, value: int) -> bool:
-    """Return True if a size would answer for another value as it did for its own."""
-    replies, multiple = size._answers, multiple_of(value)
-    if replies.get("multiple", multiple) != multiple:
+def answers(size: Size, value: int, has_run: bool = True) -> bool:
+    """Return True if a size answers for a value as it does for its own value.
+
+    Until its recipe `has_run` that is known of its own value only: the recipe may ask anything.
+    """
+    if value == size._value or not has_run:
+        return value == size._value
+    multiple = multiple_of(value)
+    if size._answers.get("multiple", multiple) != multiple:
         return False
-    fixed = replies.get("fixed", value)
+    fixed = size._answers.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)
 
 
@@ -122,7 +129,7 @@ def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
 
 
 class Values:
-    """The values that a recipe has seen of each size, for `fixed="auto"`; a memo has them for later runs.
+    """The values that a recipe has seen of each size, for `fixed="auto"`; a run memo keeps them for later runs.
 
     The memo belongs to module, name and sizes of the recipe: two projects that share these lose a variant at most.
     """
@@ -145,7 +152,7 @@ class Values:
             # One value more than `most` is kept: it says that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
-                RunMemo(places.SHAPES, self._key).write(self._values)
+                RunMemo(self._key).write(self._values)
             return value if len({*seen, value}) <= self.most else None
 
     @functools.cached_property
@@ -153,7 +160,7 @@ class Values:
         # A memo comes from a file, so the types of its content are checked.
         return {
             name: [value for value in seen if type(value) is int]
-            for name, seen in RunMemo(places.SHAPES, self._key).read().items()
+            for name, seen in RunMemo(self._key).read().items()
             if type(seen) is list
         }
 

@@ -1,6 +1,9 @@
 """The bench: the children of one tuning. They build, launch and compare, one for each processor; then one child races.
 
 A question that a child does not answer costs the candidate that it is about, and the next question goes to a new child.
+
+The tuning is to end at a moment, `end`. Each question has at most a third of the time that is left, and at least what
+the default takes. What was begun may end some seconds later.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Child(PythonChild):
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
-        inherited = {**settings.environment_alone(), **shell.made([], [], folder)}
+        inherited = {**settings.environment_alone(), **shell.plan_change([], [], folder)}
         environment = {
             name: text
             for name, text in inherited.items()
@@ -85,7 +88,7 @@ class Child(PythonChild):
 class Bench:
     """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
 
-    Forms of the call on which the default does not run are left out: `left` has its verdicts there. `end` is the moment
+    Forms of the call on which the default does not run are left out: `left_out` has its verdicts there. `end` is the moment
     when the tuning is to end. `compare` is a comparison of the user's; see `kcl.space`.
     """
 
@@ -97,26 +100,25 @@ class Bench:
         end: float = math.inf,
         compare: Callable[[Mapping[str, Any]], Any] | None = None,
     ) -> None:
-        self.default, self.limit, self.left = default, question.seconds, dict[str, Verdict]()
+        self.default, self.limit, self.left_out = default, question.seconds, dict[str, Verdict]()
         self._question, self._folder, self._end, self._compare = question, folder, end, compare
-        arrays = question.forms[""].arrays.values()
-        size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-        count = max(
-            1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1))
-        )
+        size = question.forms[""].nbytes
+        fitting = _MOST_BYTES // (_COPIES * len(question.forms) * size + 1)
+        count = max(1, min(settings.processors(), fitting))
         self._pool = ThreadPoolExecutor(count, "kcl-tune")
-        self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
+        self._idle: list[Child] = []  # those that wait for a candidate
         self._racer: Child | None = None
-        self._homes: dict[Trial, Child | None] = {}  # the child that built a candidate
+        self._homes: dict[Trial, Child] = {}  # the child that built a candidate
         self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = self._has_cure = False
         self._least = _LEAST_SECONDS  # of a question
-        self._vain = set[str]()  # forms on which the default does not run without signs
+        self._unweighed = set[str]()  # forms on which the default does not run without signs
         self._dtypes = dict[str, Any]()  # of the outputs that `compare` reads
-        self._expected: Arrays = {}  # what `compare` returns for the default, by form
+        # By form: what `compare` returns for the default, and for the default without signs.
+        self._expected: Arrays = {}
         self._scales: Arrays = {}
-        self._took = 0.0  # seconds of a racer in a round
+        self._racer_seconds = 0.0  # of a racer in a round
         self._lock = threading.Lock()
         # This is called after each step.
         self.report: Callable[[], object] = lambda: None
@@ -124,7 +126,7 @@ class Bench:
     def __enter__(self) -> Bench:
         """Let the first child launch the default."""
         try:
-            self._pool.submit(self._first).result()
+            self._idle.append(self._pool.submit(self._start).result())
         except BaseException:
             # Python ends no block that did not begin.
             self.__exit__()
@@ -168,9 +170,9 @@ class Bench:
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
         # In the last race as many run as have their rounds soon after the end.
-        if is_last and self._took:
+        if is_last and self._racer_seconds:
             left = end + _OVERTIME / 2 - time.monotonic()
-            racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
+            racers = racers[: max(2, int(left / FEWEST / self._racer_seconds))]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier = [list[Sample]() for _racer in racers]
         while not is_over(rounds, running, most) and (
@@ -181,17 +183,16 @@ class Bench:
                 self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS if began < end else 1):
                 samples = self._round(racers, running, sample)
-                self._took = (time.monotonic() - began) / (1 + len(samples))
-                is_long = time.monotonic() - began > _LONG
-                if is_long or not any(
+                took = time.monotonic() - began
+                self._racer_seconds = took / (1 + len(samples))
+                disturbed = (
                     is_disturbed(taken, earlier[racer]) for racer, taken in samples.items()
-                ):
+                )
+                if took > _LONG or not any(disturbed):
                     break
             for racer, taken in samples.items():
                 earlier[racer].append(taken)
-            rounds.append(
-                {racer: taken.elapsed for racer, taken in samples.items() if racer in running}
-            )
+            rounds.append({racer: taken.elapsed for racer, taken in samples.items()})
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
             processor = {
@@ -243,33 +244,27 @@ class Bench:
         """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
-            # The thread gets its child back below, if that still lives.
-            child = self._thread.__dict__.pop("child", None) or self._start()
+            try:
+                # One step: another thread may take the last one.
+                child = self._idle.pop()
+            except IndexError:
+                child = self._start()
             is_decided, child.is_new = child.is_new, False
-            verdict, limit = Verdict("ok"), self.seconds(self._least)
+            limit = self.seconds(self._least)
             try:
                 verdict, outputs = child.ask(limit, "check", trial.codes)
             except ChildFault as fault:
-                verdict, child = fault.verdict, None
+                verdict, trial.limit = fault.verdict, limit
                 is_decided = is_decided or verdict.outcome == "hangs"
-                trial.limit = limit
             else:
-                is_decided = True
-                verdict = self._judge(verdict, outputs)
+                verdict, is_decided = self._judge(verdict, outputs), True
+                child.is_clean = child.is_clean and verdict.outcome == "ok"
+                if verdict.outcome in _DAMAGES:
+                    child.end()
+                else:
+                    self._idle.append(child)
             if is_decided and not self._is_over:
-                trial.verdict = verdict
-                self._homes[trial] = child
-            if child is not None and verdict.outcome in _DAMAGES:
-                child.end()
-            elif child is not None:
-                self._thread.child, child.is_clean = (
-                    child,
-                    child.is_clean and verdict.outcome == "ok",
-                )
-
-    def _first(self) -> None:
-        """Start the first child, which its thread keeps."""
-        self._thread.child = self._start()
+                trial.verdict, self._homes[trial] = verdict, child
 
     def _start(self, is_racer: bool = False) -> Child:
         """Start a child that launches the default, in a thread, which Ctrl-C does not stop; a racer has no other form.
@@ -285,8 +280,8 @@ class Bench:
         self._children.append(child := Child(self._question, self._folder))
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
-            # Drawn numbers have no signs, so there is nothing to weigh.
-            has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._vain}
+            # Drawn numbers have no signs to leave out, so there is nothing to weigh.
+            has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._unweighed}
             for verb in ["begin", "weigh"][: 1 + has_signs]:
                 if not self._has_run(child, verb, form, code):
                     child.end()
@@ -312,11 +307,11 @@ class Bench:
             # This child began before the compared outputs were known. The next one knows them.
             is_good = self._question.compared != ()
         elif not is_good and verb == "weigh":
-            self._vain.add(form)
+            self._unweighed.add(form)
         elif not is_good:
             if is_first:
                 raise ChildFault(verdict)
-            self.left[form] = verdict
+            self.left_out[form] = verdict
             self.default.codes.pop(form, None)
             self.default.ragged = any(map(is_cut, self.default.codes))
         return is_good
@@ -381,5 +376,5 @@ class Bench:
             relative, absolute = map(max, zip(*every, strict=True))
             return relative, absolute
 
-        scales = {"compare": scale} if scale.shape == expected.shape else None
+        scales = {"compare": scale} if scale.shape == expected.shape else {}
         return difference({"compare": numbers}, {"compare": expected}, tolerance, scales)

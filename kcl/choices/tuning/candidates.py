@@ -49,7 +49,7 @@ _SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
 # A younger folder may have no lock yet.
 _YOUNG_SECONDS = 60.0
-# What ended a child, of which the next question goes to a new one. Another moment may not have it.
+# Outcomes that end a child: the next question goes to a new one. Another moment may have another outcome.
 DEATHS = ("crashes", "hangs", _TOO_MUCH)
 _MOST_BYTES = 1 << 30  # of arrays in files
 # Values of arguments beside arrays.
@@ -61,8 +61,8 @@ class Trial:
 
     `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `digests` has the
     digest of each code as it runs: see `table.code_digest`. `program` is the digest of its program key, `standing` that
-    of its last race. It is `ragged` if it has code for calls that are cut. `limit` are the seconds that it had, if it
-    hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
+    of its last race. It is `ragged` if it has code for calls that are cut. `limit` is the number of seconds that it had,
+    if it hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
     def __init__(self, verdict: Verdict = OPEN) -> None:
@@ -87,8 +87,8 @@ def folder() -> Iterator[str]:
 
     The lock of the folder is free once the tuning and its children have ended.
     """
-    place = settings.temporary()
-    for path in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
+    root = settings.temporary()
+    for path in glob.glob(os.path.join(glob.escape(root), f"{_PREFIX}*")):
         # Another tuning may sweep the same folder, or hold its lock.
         with suppress(OSError):
             status = os.lstat(path)
@@ -96,9 +96,9 @@ def folder() -> Iterator[str]:
                 with _hold_lock(path):
                     shutil.rmtree(path, ignore_errors=True)
     # `tempfile` makes the folder with mode 0700.
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
-        with _hold_lock(made):
-            yield made
+    made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=root, ignore_cleanup_errors=True)
+    with made as path, _hold_lock(path):
+        yield path
 
 
 @contextlib.contextmanager
@@ -152,9 +152,9 @@ class Generator(Answerer):
 class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
-    `start` is the choice that runs untuned, and `default` its trial: the others get code for those forms of the call that
-    it keeps.
-    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
+    `calls` has the forms of the call by name. `start` is the choice that runs untuned, and `default` its trial: the others
+    get code for those forms that it keeps.
+    `seconds` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
     gets a time that would do.
     """
 
@@ -162,24 +162,22 @@ class CandidateFiles:
         self, chooser: ByTable, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
         self.chooser, self.queue, self.folder = chooser, queue, folder
-        self.limit: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
+        self.seconds: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
         self._generator: Generator | None = None
         self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
-        whole = self._call(CallForm({}, {}, {}, {}), arguments)
-        cases = enumerate(chooser.space.comparison.cases)
-        self._wholes = {
-            "": whole,
-            **{f"cases[{at}]": self._call(whole, case) for at, case in cases},
-        }
-        self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(chooser, whole))}
+        whole = self._call(CallForm({}, {}, {}), arguments)
+        self.sizes, self.nbytes, self.calls = whole.sizes, whole.nbytes, {"": whole}
+        for at, case in enumerate(chooser.space.cases):
+            self.calls[f"cases[{at}]"] = self._call(whole, case)
+        self.calls |= _cuts(chooser, whole)
         self.start = chooser.default_at(self.sizes)
         self.default = trial = self.trial(self.start)
         if not trial.verdict.outcome:
             code = trial.codes[""]
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
-                self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
+                self.calls[form], trial.codes[form] = whole._replace(drawn=names), code
             # multiprocessing gives a daemon no child of its own.
             is_daemon = current_process().daemon
             can_fork = hasattr(os, "fork") and drivers.of(queue.context).may_fork
@@ -193,27 +191,25 @@ class CandidateFiles:
 
     def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
-        paths = dict[int, str]()
-        size = sum(array.nbytes for array in self._wholes[""].arrays.values())
-        for array in [array for call in self._wholes.values() for array in call.arrays.values()]:
-            # An array that several calls share is written once.
-            if id(array) not in paths:
-                is_made_up = size > _MOST_BYTES and array.dtype.kind in "fc"
-                place = os.path.join(self.folder, f"array-{len(paths)}.npy")
-                paths[id(array)] = "" if is_made_up else place
-                if not is_made_up:
-                    np.save(place, array, allow_pickle=False)
-        forms = {}
-        for form, call in self._calls.items():
-            whole, files = self._wholes.get(form, self._wholes[""]).arrays, {}
-            for name, array in whole.items():
+        paths, forms = dict[int, str](), dict[str, CallForm]()
+        for form, call in self.calls.items():
+            files = {}
+            # The arrays of a call that is cut are parts of the arrays of the whole call.
+            for name, array in self.calls["" if inputs.is_cut(form) else form].arrays.items():
+                # An array that several calls share is written once.
+                if id(array) not in paths:
+                    is_made_up = self.nbytes > _MOST_BYTES and array.dtype.kind in "fc"
+                    path = os.path.join(self.folder, f"array-{len(paths)}.npy")
+                    paths[id(array)] = "" if is_made_up else path
+                    if not is_made_up:
+                        np.save(path, array, allow_pickle=False)
                 order: Any = "F" if np.isfortran(array) else "C"
                 shape = call.arrays[name].shape
                 files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
             forms[form] = call._replace(arrays=files)
-        compared = self.chooser.space.comparison
-        tolerance = compared.tolerance if tolerance is None else tolerance
-        return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
+        space = self.chooser.space
+        tolerance = space.tolerance if tolerance is None else tolerance
+        return Question(places, forms, tolerance, seconds, None if space.compare is None else ())
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
         """Return what results were not compared on: forms that are left out, and equal integers."""
@@ -221,22 +217,21 @@ class CandidateFiles:
             f"nothing is compared{inputs.place(form)}: the default {': '.join(verdict)}"
             for form, verdict in left.items()
         ]
-        code, arrays = self.default.codes[""], self._wholes[""].arrays
+        code, arrays = self.default.codes[""], self.calls[""].arrays
         return lines + [
             f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
             for name in inputs.constant(code, arrays)
         ]
 
-    def trial(self, choice: Choice, known: Verdict = OPEN) -> Trial:
+    def trial(self, choice: Choice) -> Trial:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid.
 
-        Choices with equal code share one trial. Nothing is generated if the verdict is `known`.
+        Choices with equal code share one trial.
         """
-        trial, began = Trial(known), time.monotonic()
-        if not known.outcome:
-            if self._trials and describe(choice) == describe(self.start):
-                return self.default
-            trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
+        if self._trials and describe(choice) == describe(self.start):
+            return self.default
+        began = time.monotonic()
+        trial = self._generate_in_child(choice) if self._may_fork else self.generate(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
             return trial
@@ -245,17 +240,13 @@ class CandidateFiles:
             trial.program = build.slots(trial.codes[""].text)[0].key.digest
         for form, code in trial.codes.items():
             trial.digests[form] = code_digest(build, code, build.headers_digest(code.text))
-        drawn = [form for form in self._forms() if self._calls[form].drawn]
+        drawn = [form for form in self._forms() if self.calls[form].drawn]
         trial.codes |= dict.fromkeys(drawn, trial.codes[""])
-        cuts = [form for form in self._forms() if inputs.is_cut(form)]
-        trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
+        cuts = {form for form in self._forms() if inputs.is_cut(form)}
+        trial.ragged = bool(cuts) and trial.codes.keys() >= cuts
         same = next((earlier for earlier in self._trials if earlier.codes == trial.codes), None)
         self._trials += [] if same else [trial]
         return same or trial
-
-    def sizes_at(self, form: str) -> dict[str, int]:
-        """Return the sizes of a form of the call."""
-        return self._calls[form].sizes
 
     def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
         """Return the call with some arguments of `base` replaced by these."""
@@ -266,16 +257,16 @@ class CandidateFiles:
             if name not in values
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
-        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}), {})
+        return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}))
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
-        return list(self._trials[0].codes if self._trials else self._calls)
+        return list(self._trials[0].codes if self._trials else self.calls)
 
     def _generate_in_child(self, choice: Choice) -> Trial:
         """Return what a child makes of a choice."""
         self._generator = self._generator or Generator(self)
-        seconds = self.limit(_SLOW * self._took)
+        seconds = self.seconds(_SLOW * self._took)
         try:
             trial: Trial = self._generator.ask(seconds, "generate", choice)
         except ChildFault as fault:
@@ -290,7 +281,7 @@ class CandidateFiles:
     def generate(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
         trial, whole = Trial(), {**self.chooser.given, **choice}
-        calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
+        calls = {form: self.calls[form] for form in self._forms() if not self.calls[form].drawn}
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -351,4 +342,4 @@ def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
         sizes = chooser.sizes_of({**values, **arrays})
         # A text may make more of an axis than its extent. Such a size is not cut.
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes, {})
+            yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes)

@@ -4,7 +4,8 @@ The parent asks by a pipe and gets an answer to each question, so it knows which
 Questions are about codes, by the name of the form of the call: "" is the call itself, `n = 511` is cut by one.
 
     begin(form, code)        -> Verdict of the default, whose results candidates have to compute; seconds; two results
-    weigh(form, code)        -> the same of the default without signs: how large the terms of each result are
+    weigh(form, code)        -> the same of the default on inputs without signs, where no terms of a sum cancel: it says
+                                how large the terms of each result are
     check(codes)             -> Verdict of a candidate, and the outputs that the parent compares by form
     sample(code, seconds)    -> Sample, the fastest launch of those that would fill so many seconds
     renew()                  -> None; samples have other arrays from now on
@@ -14,6 +15,7 @@ A question that takes too long ends the child, too, since the parent may have di
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -66,7 +68,13 @@ class CallForm(NamedTuple):
     arrays: dict[str, Any]
     values: dict[str, Any]
     sizes: dict[str, int]
-    drawn: dict[str, str]
+    drawn: Mapping[str, str] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the arrays."""
+        arrays = self.arrays.values()
+        return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
 
 
 class Question(NamedTuple):
@@ -99,7 +107,8 @@ class GuardedCall:
     """The arguments of one call, outputs too, each with a guard behind it, and the results of the default.
 
     An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
-    `expected` has what the default writes, and `scales` the magnitude of the terms of that.
+    `expected` has what the default writes, and `scales` the magnitude of the terms of that. `changed` are inputs that
+    the default writes. The launch allocates the outputs in `own`, which `compare` reads, if the call has none.
     """
 
     def __init__(
@@ -125,29 +134,27 @@ class GuardedCall:
         self.renew()
         self.launch(default)
         read = self.read()
-        self.changed = [
+        kept = [
             name
             for name in read
-            if name in default.required and (read[name] != self.starts[name]).any()
+            if name in default.required and (read[name] == self.starts[name]).all()
         ]
-        self.expected = {
-            name: array
-            for name, array in self.results(read).items()
-            if name not in default.required or name in self.changed
-        }
+        results = self.results(read)
+        self.expected = {name: results[name] for name in results if name not in kept}
+        self.changed = [name for name in self.expected if name in default.required]
         self.scales: Mapping[str, Any] = self.expected
         in_call = {*rig.question.forms[""].arrays, *default.required}
-        self.left = [name for name in rig.question.compared or () if name not in in_call]
+        self.own = [name for name in rig.question.compared or () if name not in in_call]
 
     def launch(
-        self, launcher: Launcher, names: Iterable[str] | None = None, left: Collection[str] = ()
+        self, launcher: Launcher, names: Iterable[str] | None = None, own: Collection[str] = ()
     ) -> Sample:
         """Restore the arrays with these names, or all, to their beginning, and launch; return the seconds.
 
-        The launch allocates the arrays that are `left` to it.
+        The launch allocates the arrays that are its `own`: such an output may have another shape for each choice.
         """
         self._restore(self.arrays if names is None else names)
-        buffers = {name: array for name, array in self.arrays.items() if name not in left}
+        buffers = {name: array for name, array in self.arrays.items() if name not in own}
         return self.rig.launch(launcher, {**self.values, **buffers})
 
     def renew(self) -> None:
@@ -203,10 +210,9 @@ class GuardedCall:
 
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
             # An input that the default leaves as it was has to keep its bits.
-            is_written = name in self.expected
-            return (
-                tolerance_of(self.rig.question.tolerance, name, dtype) if is_written else (0.0, 0.0)
-            )
+            if name not in self.expected:
+                return 0.0, 0.0
+            return tolerance_of(self.rig.question.tolerance, name, dtype)
 
         return difference(kept, right, tolerance, self.scales)
 
@@ -233,7 +239,7 @@ class Rig:
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
-        self._own: Collection[str] = question.compared or ()
+        self._compared: Collection[str] = question.compared or ()
         self.outputs: Any = ()  # of the last launch
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
@@ -270,7 +276,7 @@ class Rig:
             verdict, results = self._launch_and_compare(code, form)
             if verdict.outcome != "ok":
                 return verdict._replace(detail=verdict.detail + inputs.place(form)), {}
-            outputs[form] = {name: results[name] for name in self._own}
+            outputs[form] = {name: results[name] for name in self._compared}
         return Verdict("ok"), outputs
 
     def sample(self, code: Code, seconds: float) -> Sample:
@@ -280,7 +286,7 @@ class Rig:
         while not samples or (
             len(samples) < _LAUNCHES and len(samples) * min(samples).elapsed < seconds
         ):
-            taken = call.launch(launcher, None if is_new else call.changed, call.left)
+            taken = call.launch(launcher, None if is_new else call.changed, call.own)
             # The first launch of a candidate counts only if it is long.
             samples += [taken] if taken.elapsed > _LONG_SECONDS or not is_new else []
             is_new = False
@@ -297,21 +303,18 @@ class Rig:
         """
         self.queue.finish()
         del self._events[:]
-        before, options = time.process_time(), (self._allocate if self._own else None, None, False)
+        before, options = (
+            time.process_time(),
+            (self._allocate if self._compared else None, None, False),
+        )
         _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *options, **arguments)
         self.queue.finish()
         processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
-        elapsed = (
-            float(
-                max(profile.end for profile in profiles)
-                - min(profile.start for profile in profiles)
-            )
-            * 1e-9
-        )
-        return Sample(
-            elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed
-        )
+        started = min(profile.start for profile in profiles)
+        elapsed = 1e-9 * (max(profile.end for profile in profiles) - started)
+        is_cpu = self.queue.device.type & cl.device_type.CPU
+        return Sample(elapsed, processor if is_cpu else elapsed)
 
     def _launch_and_compare(
         self, code: Code, form: str, is_default: bool = False
@@ -322,8 +325,8 @@ class Rig:
             if is_default:
                 self._calls[form] = self._begin_form(launcher, form)
             call = self._calls[form]
-            call.launch(launcher, left=() if is_default else call.left)
-            new = {} if is_default else _select_new(self.outputs, call.left, call.arrays)
+            call.launch(launcher, own=() if is_default else call.own)
+            new = {} if is_default else _select_new(self.outputs, call.own, call.arrays)
             read = call.read()
             results = {**call.results(read), **{name: array.get() for name, array in new.items()}}
         except ChildFault as fault:
@@ -331,10 +334,8 @@ class Rig:
         except Exception as error:
             if match := _SHAPES.search(str(error)):
                 return Verdict(OTHER_SHAPE, f"{match[1]} has {match[3]}, {BY} {match[2]}"), {}
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            telling = next(
-                (line for line in lines if "error" in line.lower()), lines[0] if lines else ""
-            )
+            lines = [*filter(None, map(str.strip, str(error).splitlines())), ""]
+            telling = next((line for line in lines if "error" in line.lower()), lines[0])
             words = re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200]
             return Verdict(step, words), {}
         broken = call.find_broken(read) + [
@@ -343,7 +344,7 @@ class Rig:
         if broken:
             return Verdict("writes past the end", f"of {', '.join(broken)}"), {}
         is_unknown = is_default and self.question.compared is not None
-        words = "" if is_unknown else call.difference(results, self._own)
+        words = "" if is_unknown else call.difference(results, self._compared)
         return Verdict("wrong result", words) if words else Verdict("ok"), results
 
     def _begin_form(self, launcher: Launcher, form: str) -> GuardedCall:
@@ -370,10 +371,8 @@ class Rig:
             return inputs.draw(form, drawn, whole.results(whole.starts), values, turn)
         arrays = {}
         for name, (path, shape, dtype, order) in files.items():
-            whole_array = (
-                np.load(path, mmap_mode="r") if path else inputs.make_up(name, shape, dtype)
-            )
-            arrays[name] = np.array(whole_array[tuple(map(slice, shape))], order=order)
+            array = np.load(path, mmap_mode="r") if path else inputs.make_up(name, shape, dtype)
+            arrays[name] = np.array(array[tuple(map(slice, shape))], order=order)
         return arrays, values
 
     def _select_outputs(self, results: list[Arrays]) -> list[Arrays]:
@@ -399,12 +398,10 @@ class Rig:
     def _launcher(self, code: Code) -> Launcher:
         """Return the launcher of a candidate; raises the errors of its build."""
         if code.digest not in self._launchers:
-            self.names = [
-                argument.name for argument in code.invoker.arguments if argument.kind in ARRAYS
-            ]
-            self._launchers[code.digest] = self.build.from_source(code.text).launcher(
-                made_ready(code)
-            )
+            arguments = code.invoker.arguments
+            self.names = [argument.name for argument in arguments if argument.kind in ARRAYS]
+            program = self.build.from_source(code.text)
+            self._launchers[code.digest] = program.launcher(made_ready(code))
         return self._launchers[code.digest]
 
     def _enqueue_and_note(

@@ -16,14 +16,14 @@ import math
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import pyopencl as cl
 
 from kcl.base import events, process
 from kcl.cache import faults, lookup
 from kcl.cache.key import Part
-from kcl.cache.lookup import Look, Product, Searching, Stage
+from kcl.cache.lookup import Look, Searching, Stage
 from kcl.choices.sizes import Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
@@ -47,8 +47,10 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
-_LOOKED = 4096  # choices that are asked for a first valid one
-# So many choices are generated in vain: after another loopy the code of all of them is another.
+# If the defaults are not valid, the first valid one of so many choices runs.
+_LOOKED = 4096
+# A launch generates at most so many choices of a row to compare their code: each takes its time, and after another
+# loopy the code of all of them is another.
 _COMPARED = 3
 _NAMED = 200  # characters of a variant
 # Errors that another moment may not have.
@@ -106,9 +108,9 @@ class ByTable:
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
         self._offered: set[Any] = set()  # to `kcl tune`
-        self._launches: dict[Any, tuple[Any, str, Any]] = {}
-        # the sizes of a launch, the digest of its code, and its device
+        # Of the last launch, and of the last one by sizes and device: its sizes, the digest of its code, and its device.
         self._latest: tuple[Any, str, Any] = (None, "", None)
+        self._launches: dict[Any, tuple[Any, str, Any]] = {}
         _state().choosers.add(self)
 
     @property
@@ -129,21 +131,22 @@ class ByTable:
 
     def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
         """Decide, if these sizes are new, and launch."""
-        place = self._of_call.of(arguments)
-        sizes = self._of_call.whole(place)
+        computed = self._of_call.of(arguments)
+        sizes = self._of_call.whole(computed)
         if 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
             # The launch may raise what is wrong with the call.
             return launch(self.line_at(self.defaults, sizes))
 
         def launch_decided(decision: Decision) -> T:
             result = launch(decision.line)
-            if _is_off_in_block():
-                return result
-            if len(self._launches) >= _DECISIONS:
-                self._launches.clear()
-            device = _device(queue)
-            # One tuple in one step: another thread sees the old launch or the new one.
-            self._latest = self._launches[place, device] = place, decision.line.sole, device
+            # What runs in a block without the layer is not what a call after the block tries first.
+            if not decision.in_block:
+                if len(self._launches) >= _DECISIONS:
+                    self._launches.clear()
+                device = bindings_of(queue).device
+                # One tuple in one step: another thread sees the old launch or the new one.
+                latest = computed, decision.line.sole, device
+                self._latest = self._launches[computed, device] = latest
             return result
 
         decision = self._find_decision(queue, arguments, sizes)
@@ -165,34 +168,31 @@ class ByTable:
         first = self._find_decision(queue, arguments, sizes)
         bound = self._use_or_default(first, bind_decided, queue, arguments)
 
-        def launch_bound(decision: Decision, values: dict[str, Any]) -> cl.Event:
-            nonlocal bound
-            # The choice failed, and this decision is for the defaults.
-            if decision is not bound[0]:
-                bound = bind_decided(decision)
-                fitting.clear()
-            return bound[1](**values)
-
         def launch(**values: Any) -> cl.Event:
             nonlocal bound
-            decision = bound[0]
-            if (place := self._of_call.of(values)) not in fitting:
-                here, row = self._of_call.whole(place), decision.row
+            if (computed := self._of_call.of(values)) not in fitting:
+                here, row = self._of_call.whole(computed), bound[0].row
+                # The row was measured too far from these sizes.
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
-                    # The row was measured too far from these sizes.
-                    decision, _launch = bound = bind_decided(
-                        self.decide_default(decision.table, sizes)
-                    )
-                why = self.refusal(decision.choice, here) if here != sizes else ""
+                    bound = bind_decided(self.decide_default(bound[0].table, sizes))
+                choice = bound[0].choice
+                why = self.refusal(choice, here) if here != sizes else ""
                 if why and 0 not in here.values():
-                    words = f"{describe(sizes)} with {describe(decision.choice)}, and not for {describe(here)}"
                     raise ValueError(
-                        f"kernel {self.name!r} is bound for {words}, as {why}: bind again"
+                        f"kernel {self.name!r} is bound for {describe(sizes)} with {describe(choice)}, "
+                        f"and not for {describe(here)}, as {why}: bind again"
                     )
-                fitting.add(place)
-            return self._use_or_default(
-                decision, lambda decision: launch_bound(decision, values), queue, values
-            )
+                fitting.add(computed)
+
+            def launch_decided(decision: Decision) -> cl.Event:
+                nonlocal bound
+                # The choice failed, and this decision is for the defaults.
+                if decision is not bound[0]:
+                    bound = bind_decided(decision)
+                    fitting.clear()
+                return bound[1](**values)
+
+            return self._use_or_default(bound[0], launch_decided, queue, values)
 
         return launch
 
@@ -214,12 +214,14 @@ class ByTable:
 
         return decision.line, why
 
-    def tune(self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any) -> Tuning:
-        """Measure the choices with these arguments, and serve the fastest from now on."""
+    def tune(
+        self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any, **named: Any
+    ) -> Tuning:
+        """Measure the choices with these arguments, and serve the fastest from now on. Options are those of the tuner."""
         from kcl.choices.tuning import tuner
 
         try:
-            return tuner.tune(self, queue, arguments, *options)
+            return tuner.tune(self, queue, arguments, *options, **named)
         finally:
             # Another kernel of the recipe reads the table again, too.
             for chooser in [other for other in _state().choosers if other.name == self.name]:
@@ -261,10 +263,12 @@ class ByTable:
     @functools.cached_property
     def variant(self) -> str:
         """The parameters beside the space that are not the function's defaults: code may depend on them unseen."""
-        parameters, texts = inspect.signature(self.function).parameters, list[str]()
-        for name, value in self._call.arguments.items():
-            if name not in self.space.lists and repr(value) != repr(parameters[name].default):
-                texts.append(f"{name}={value!r}")
+        parameters = inspect.signature(self.function).parameters
+        texts = [
+            f"{name}={value!r}"
+            for name, value in self._call.arguments.items()
+            if name not in self.space.lists and repr(value) != repr(parameters[name].default)
+        ]
         # An address is another one in each process.
         return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
 
@@ -285,11 +289,11 @@ class ByTable:
     def _variants(self, choice: Choice) -> BySizes:
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        place, made = describe(choice), self._made
-        if place not in made:
+        name, made = describe(choice), self._made
+        if name not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
-            made.setdefault(place, BySizes(call, self.sizes))
-        return made[place]
+            made.setdefault(name, BySizes(call, self.sizes))
+        return made[name]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
         """Return the table for a device; None if the recipe has no key.
@@ -298,7 +302,7 @@ class ByTable:
         """
         # A local keeps the dictionary, since another thread may forget and put a new one in its
         # place.
-        device, opened = _device(holder), self._tables
+        device, opened = bindings_of(holder).device, self._tables
         if device not in opened:
             opened[device] = self._open_table(holder, device)
         return opened[device]
@@ -323,34 +327,33 @@ class ByTable:
         except Exception as error:
             table, row = decision.table, decision.row
             # `KCL_STRICT` asks for this error.
-            is_wanted = isinstance(error, KclError) and not isinstance(error, RecipeError)
+            is_of_kcl = isinstance(error, KclError) and not isinstance(error, RecipeError)
             default = self.default_at(decision.sizes)
             is_default = describe(decision.choice) == describe(default)
-            if is_wanted or is_default or table is None or row is None:
+            if is_of_kcl or is_default or table is None or row is None:
                 raise
-            began = _may_have_launched(decision.line, queue, arguments)
+            if _may_have_launched(decision.line, queue, arguments):
+                self._leave_out(decision.choice, row, table, error)
+                raise
             # An error of the call itself, and not of the choice, is raised again here.
-            results = [] if began else [use(self.decide_default(table, decision.sizes))]
+            result = use(self.decide_default(table, decision.sizes))
             self._leave_out(decision.choice, row, table, error)
-            if began:
-                raise
-            return results[0]
+            return result
 
     def _leave_out(self, choice: Choice, row: Row, table: ChoiceTable, error: Exception) -> None:
         """Report a choice that failed, and serve it no longer unless another moment may not have the error."""
-        name, does_not = describe(choice), "does not run now"
+        name, is_passing = describe(choice), isinstance(error, _PASSING)
+        does_not = "does not run now" if is_passing else "no longer runs"
         words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-        if not isinstance(error, _PASSING):
-            does_not = "no longer runs"
-            best = tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
+        reason = f"the tuned choice {name} {does_not}, the defaults do: {words}"
+        if not is_passing:
             if name == describe(row.choice):
                 row = row._replace(outcome=does_not, detail=words)
+            best = tuple(ranked for ranked in row.best if describe(ranked.choice) != name)
             table.put(row._replace(best=best))
             self._decisions = {}
-        reason = f"the tuned choice {name} {does_not}, the defaults do: {words}"
-        if not isinstance(error, _PASSING):
             self._warn(reason)
-        lookup.report(tables.layer(), self.name, table.key, reason)
+        lookup.report_error(tables.layer(), self.name, table.key, reason)
 
     def _warn(self, words: str) -> None:
         told = f"kernel {self.name!r}: {words}; measure again with `kcl tune` and the program"
@@ -369,48 +372,47 @@ class ByTable:
         with suppress(TypeError):
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
         # A decision of a block without the layer is one for such blocks.
-        is_off = _is_off_in_block()
-        place = (is_launch, is_off, _device(holder), *types.items(), *sizes.values())
-        decision, state = self._decisions.get(place), _state()
-        if decision is None:
-            if is_launch and state.untuned is not None and place not in self._offered:
-                self._offered.add(place)
-                state.untuned(self, holder, dict(arguments))
-            # This raises if no choice is valid.
-            untuned = self.decide_default(None, sizes)
-            case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
-            decision = self._look_up(case)
-            # The next call decides anew after an error.
-            if decision.error is None:
-                if len(self._decisions) >= _DECISIONS:
-                    self._decisions.clear()
-                self._decisions[place] = decision
-                if is_launch:
-                    self._note(decision)
-        return decision
-
-    def _note(self, decision: Decision) -> None:
-        """Note a decision for the journal, and warn of what was measured and is not served."""
-        events.remark(f"{tables.MARK}{self.name}: {decision}")
-        if decision.lost:
-            self._warn(str(decision))
-
-    def _look_up(self, case: TuningCase) -> Decision:
-        """Return what the tuning layer decides; only that of a launch is counted."""
-        if case.is_launch:
-            decision: Decision = lookup.obtain(_STAGE, case, self.general().lead())
+        in_block = tables.layer().off() == "kcl.disabled()"
+        device = bindings_of(holder).device
+        question = (is_launch, in_block, device, *types.items(), *sizes.values())
+        decision, state = self._decisions.get(question), _state()
+        if decision is not None:
             return decision
-        look = lookup.find(_STAGE, case)
-        return look.value or case.untuned._replace(why=look.reason)
+        if is_launch and state.untuned is not None and question not in self._offered:
+            self._offered.add(question)
+            state.untuned(self, holder, dict(arguments))
+        # This raises if no choice is valid.
+        untuned = self.decide_default(None, sizes)._replace(in_block=in_block)
+        case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
+        # The look-up of a launch is counted.
+        if is_launch:
+            decision = cast("Decision", lookup.obtain(_STAGE, case, self.general().lead()))
+        else:
+            look = lookup.find(_STAGE, case)
+            decision = look.value or _STAGE.make(case, look).value
+        # The next call decides anew after an error.
+        if decision.error is None:
+            if len(self._decisions) >= _DECISIONS:
+                self._decisions.clear()
+            self._decisions[question] = decision
+            if is_launch:
+                events.remark(f"{tables.MARK}{self.name}: {decision}")
+                if decision.lost:
+                    self._warn(str(decision))
+        return decision
 
     def decide(self, case: TuningCase, table: ChoiceTable) -> Decision:
         """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
         sizes, values = case.sizes, tuple(case.sizes.values())
         is_known, build = 0 not in values, bindings_of(case.holder).build
         rows = table.near(values, self.variant) if is_known else []
+        # Why no row serves; what a user should know of a measured choice that is not served; the same of a whole row.
         why, lost, unlike = "", "", "" if table.rows else table.lost
-        failed = [row for row in rows if row.outcome != "ok"]
-        refusals = {describe(row.choice): f"{row.outcome}: {row.detail}" for row in failed}
+        refusals = {
+            describe(row.choice): f"{row.outcome}: {row.detail}"
+            for row in rows
+            if row.outcome != "ok"
+        }
         untuned, digests = case.untuned._replace(table=table), dict[str, str]()
         default = describe(untuned.choice)
         default_digest = self.digest_default(sizes, untuned.choice) if rows else ""
@@ -477,8 +479,6 @@ class ByTable:
             return None
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.sizes.texts.items()]
-        where = {"name": device.name, "driver": device.driver_version}
-        platform = {"name": device.platform.name, "version": device.platform.version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
         fixed = Part("given", f"{self.variant} {describe(self.given)}")
@@ -486,8 +486,8 @@ class ByTable:
             "kernel": self.name,
             "names": list(self.sizes.texts),
             "defaults": self.defaults,
-            "device": where,
-            "platform": platform,
+            "device": {"name": device.name, "driver": device.driver_version},
+            "platform": {"name": device.platform.name, "version": device.platform.version},
             "note": tables.note_of(self.function, [fixed, *free, *place]),
         }
         return ChoiceTable(key, about)
@@ -549,9 +549,9 @@ class TuningStage(Stage[TuningCase]):
         """Return the look, which has its decision."""
         return look
 
-    def make(self, job: TuningCase, look: Look) -> Product:
+    def make(self, job: TuningCase, look: Look) -> Look:
         """Decide for the defaults, as the layer is off, or cannot be read."""
-        return Product(look.value or job.untuned._replace(why=look.reason), [])
+        return look._replace(value=look.value or job.untuned._replace(why=look.reason))
 
 
 _STAGE = TuningStage()
@@ -579,17 +579,9 @@ def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, 
     return several and line.known(queue, flat) is not None
 
 
-def _is_off_in_block() -> bool:
-    return tables.layer().off() == "kcl.disabled()"
-
-
-def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:
-    return bindings_of(holder).device
-
-
-def _unlike(row: Row, types: Mapping[str, str], asked: str) -> str:
+def _unlike(row: Row, types: Mapping[str, str], default_digest: str) -> str:
     """Return why a row does not count for a call with these dtypes, and for this default; empty if it does."""
-    if asked not in (row.codes or ("",)):
+    if default_digest not in (row.codes or ("",)):
         return "beside another default"
     for name, text in row.dtypes.items():
         if types.get(name, "") != text:

@@ -3,7 +3,8 @@
 NUMBERS     arrays and scalars of floating point are drawn uniformly from [0.5, 1.5): sums of 1e7 keep four digits
 SIGNED      they are drawn from a normal distribution
 INTEGERS    as NUMBERS, and integers of which all are equal, or all but one, are drawn, too
-CASES       the user gives other arguments
+
+In other forms of a call a size is cut by one, or the user gives other arguments, the `cases` of `kcl.space`.
 
 Any other integers stay as given, since they may be indices. Integers that are drawn are valid indices of every array.
 """
@@ -15,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from kcl.choices.tuning.results import Arrays
 from kcl.code import Code
 
 NUMBERS, SIGNED, INTEGERS = "drawn numbers", "signed numbers", "drawn integers"
 # Bounds of a drawn integer. A factor of 0 or 1 would hide mistakes.
 _SMALLEST, _LARGEST = 2, 100
-
-Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def place(form: str) -> str:

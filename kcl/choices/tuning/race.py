@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 ROUNDS, FEWEST = 15, 3  # at most, and before somebody wins
-# After so many rounds, a racer this many times behind the leader is out.
-_FAR = {1: 4.0, 2: 2.0}
-_BEHIND = 1.3  # later
+# A racer this many times behind the leader is out: after one round, after two, and later.
+_BEHIND_AFTER = {1: 4.0, 2: 2.0}
+_BEHIND = 1.3
 _DECIDED = 5  # rounds, from which intervals are compared
 # A choice that takes more of the default's time is not worth a change.
 _FASTER = 0.97
@@ -64,9 +64,9 @@ def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float
     Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
     """
     standings = {racer: standing(rounds, racer) for racer in running}
-    first = min(standings, key=standings.__getitem__, default=0)
-    leader = standings.get(first, Standing(1.0, 1.0, 1.0))
-    behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
+    first = min(standings, key=standings.__getitem__)
+    leader = standings[first]
+    behind = leader.ratio * _BEHIND_AFTER.get(len(rounds), _BEHIND)
     beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
     slow = {
         racer

@@ -22,17 +22,18 @@ def difference(
     computed: Arrays,
     expected: Arrays,
     tolerance: Limits,
-    scales: Mapping[str, Array] | None = None,
+    scales: Mapping[str, Array] = {},
 ) -> str:
     """Describe the first difference of two sets of arrays; empty where they agree.
 
     Each element of floating point may differ by the relative tolerance times its magnitude, and by the absolute one. A
-    tolerance of 0 means equal bits. Where `scales` has an array, the magnitude is that of its element if this is larger,
-    and what cancels to nearly nothing may have the rounding errors of numbers of the usual magnitude.
+    tolerance of 0 means equal bits. `scales` has arrays that say how large the terms of each element are. If its scale
+    is larger than an element, that is its magnitude; and terms that cancel to nearly nothing may leave the rounding
+    errors of numbers of the usual magnitude.
     """
     for name, array in computed.items():
-        scale, limits = (scales or {}).get(name), functools.partial(tolerance, name)
-        if words := _difference(array, expected[name], scale, limits):
+        limits = functools.partial(tolerance, name)
+        if words := _difference(array, expected[name], scales.get(name), limits):
             return f"{name}{words}"
     return ""
 

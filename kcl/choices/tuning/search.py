@@ -33,7 +33,6 @@ def of_level(
     given: Mapping[str, Any],
     sizes: Mapping[str, int],
     start: Choice,
-    seed: int = 0,
 ) -> tuple[Interpolation, int]:
     """Return the search of a level from the choice `start`, and the number of valid choices (at most 1,025).
 
@@ -46,26 +45,23 @@ def of_level(
         )
     lists = {name: values for name, values in space.lists.items() if name not in given}
     # One choice more than the bound is enough to see that the space is larger.
-    pool = valid = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
-    steps = 2 * sum(map(len, lists.values()))
-    if len(valid) > WHOLE:
-        draw = random.Random(seed).choice
-        drawn = ({name: draw(values) for name, values in lists.items()} for _ in range(_DRAWS))
+    valid = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
+    # With a fixed seed a second tuning tries the same choices.
+    is_whole, rng, pool = len(valid) <= WHOLE, random.Random(0), valid
+    if not is_whole:
+        drawn = [
+            {name: rng.choice(values) for name, values in lists.items()} for _ in range(_DRAWS)
+        ]
+        pool = [choice for choice in drawn if not space.refusal({**given, **choice}, sizes)]
         # A choice that is drawn twice counts once.
-        pool = list(
-            {
-                describe(choice): choice
-                for choice in drawn
-                if not space.refusal({**given, **choice}, sizes)
-            }.values()
-        )
-    search = Interpolation(lists, pool, start)
+        pool = [*{describe(choice): choice for choice in pool}.values()]
+    search, steps = Interpolation(lists, pool, start), 2 * sum(map(len, lists.values()))
     if level == 1:
         search.most = min(steps, max(_FEWEST, len(valid) // 4))
         search.first = search.spread(round(_SPREAD * search.most))
-    elif level == 2 and pool is valid:
+    elif level == 2 and is_whole:
         # In random order, so that a search that is cut short has seen all corners.
-        search.first = random.Random(seed).sample(valid, len(valid))
+        search.first = rng.sample(valid, len(valid))
     elif level == 2:
         search.first, search.most, search.power = pool[:DRAWN], DRAWN + steps, 6
     return search, len(valid)
@@ -102,16 +98,15 @@ class Interpolation:
         """Return the first choices, then the untried ones that look fastest."""
         choices, self.first = self.first, []
         left = min(_AT_ONCE, self.most + 1 - len(self._times))
-        if not choices and left > 0 and self._pool:
-            measured = [time for time in self._times.values() if time is not None]
-            times = [max(measured) if time is None else time for time in self._times.values()]
-            names = list(self._pool)
-            # A default may lie where a choice does, and no distance may be zero.
-            squares = self._squares(names, list(self._times)) + 1e-9
-            weights = squares ** (-self.power / 2)
-            order = np.argsort(weights @ np.array(times) / weights.sum(axis=1), kind="stable")
-            choices = [self._pool[names[place]] for place in order[:left]]
-        return choices
+        if choices or left <= 0 or not self._pool:
+            return choices
+        slowest = max(time for time in self._times.values() if time is not None)
+        times = [slowest if time is None else time for time in self._times.values()]
+        names = list(self._pool)
+        # A default may lie where a choice does, and no distance may be zero.
+        weights = (self._squares(names, list(self._times)) + 1e-9) ** (-self.power / 2)
+        order = np.argsort(weights @ times / weights.sum(axis=1), kind="stable")
+        return [self._pool[names[place]] for place in order[:left]]
 
     def tell(self, choice: Choice, ratio: float | None) -> None:
         """Keep what a choice takes."""
@@ -120,10 +115,10 @@ class Interpolation:
 
     def _squares(self, names: list[str], others: list[str]) -> np.ndarray[Any, Any]:
         """Return the square of the distance from each to each, as an array of shape (names, others)."""
-        mine, theirs = (
-            np.array([self._points[name] for name in some]).T for some in (names, others)
-        )
-        return np.asarray(sum((a[:, None] - b) ** 2 for a, b in zip(mine, theirs, strict=True)))
+        mine, theirs = ([self._points[name] for name in some] for some in (names, others))
+        axes = zip(np.transpose(mine), np.transpose(theirs), strict=True)
+        # One axis after the other takes less memory than all at once.
+        return np.asarray(sum(np.subtract.outer(*axis) ** 2 for axis in axes))
 
 
 def _point(lists: Mapping[str, tuple[Any, ...]], choice: Choice) -> list[float]:
@@ -132,10 +127,9 @@ def _point(lists: Mapping[str, tuple[Any, ...]], choice: Choice) -> list[float]:
     for name, values in lists.items():
         value = choice[name]
         # Types count: True is no number here, and 1 beside 1.0 is no axis of numbers.
-        if {type(item) for item in (*values, value)} <= {int, float} and len(set(values)) == len(
-            values
-        ):
+        is_axis = {type(item) for item in (*values, value)} <= {int, float}
+        if is_axis and len({*values}) == len(values):
             point.append(bisect.bisect_left(sorted(values), value) / max(1, len(values) - 1))
         else:
-            point += [0.5 * (type(other) is type(value) and other == value) for other in values]
+            point += [0.5 * (repr(other) == repr(value)) for other in values]
     return point

@@ -6,18 +6,18 @@ predicates = functions of parameters and sizes; a choice is valid where all of t
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import itertools
 import math
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.errors import RecipeError, meant
 
-Scalar = bool | int | float | str | None
-Choice = dict[str, Any]  # a Scalar by the name of each parameter
+Choice = dict[str, Any]  # a scalar of JSON by the name of each parameter
 
 
 class Skip(Exception):
@@ -36,48 +36,25 @@ class Skip(Exception):
     """
 
 
-class Comparison(NamedTuple):
-    """How the results of choices are compared with those of the default, as `kcl.space` declares it."""
-
-    compare: Callable[[Mapping[str, Any]], Any] | None = None
-    tolerance: Any = None
-    cases: tuple[Mapping[str, Any], ...] = ()
-
-    def text(self, tolerance: Any = None) -> str:
-        """Return a text that differs if outcomes may stand no longer; empty if `compare` has no source text."""
-        wanted = self.tolerance if tolerance is None else tolerance
-        cases = [
-            (
-                name,
-                hashlib.sha256(value.tobytes()).hexdigest() if hasattr(value, "tobytes") else value,
-            )
-            for case in self.cases
-            for name, value in case.items()
-        ]
-        try:
-            source = inspect.getsource(self.compare) if self.compare is not None else ""
-        except (OSError, TypeError):
-            return ""
-        return repr((wanted, cases, source))
-
-
 class Space:
     """The choices of a recipe, as `kcl.space` declares them. Immutable; thread-safe.
 
-    `lists` has the values by the name of the parameter, in the order of the declaration.
+    `lists` has the values by the name of the parameter, in the order of the declaration. `compare`, `tolerance` and
+    `cases` say how the results of choices are compared with those of the default.
     """
 
     def __init__(
         self,
         lists: Mapping[str, Iterable[Any]],
-        predicates: tuple[Callable[..., Any], ...] = (),
-        comparison: Comparison = Comparison(),  # noqa: B008 - immutable
+        compare: Callable[[Mapping[str, Any]], Any] | None = None,
+        tolerance: Any = None,
+        cases: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
-        self.comparison = comparison
+        self.compare, self.tolerance, self.cases = compare, tolerance, cases
         self.lists = {name: _values(name, values) for name, values in lists.items()}
         if not self.lists:
             raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
-        self.predicates = [(predicate, _names(predicate)) for predicate in predicates]
+        self.predicates: list[tuple[Callable[..., Any], tuple[str, ...]]] = []
 
     def where(self, predicate: Callable[..., Any]) -> Space:
         """Return the space of the choices for which a predicate holds, too.
@@ -89,11 +66,12 @@ class Space:
         >>> list(space.choices({}, {}))
         [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
         """
-        earlier = [function for function, _names in self.predicates]
-        return Space(self.lists, (*earlier, predicate), self.comparison)
+        narrowed = copy.copy(self)
+        narrowed.predicates = [*self.predicates, (predicate, _names(predicate))]
+        return narrowed
 
     def declared(self, function: Callable[..., Any], sizes: Collection[str]) -> Space:
-        """Return the space of a recipe; raises TypeError where it cannot be meant."""
+        """Return the space of a recipe; raises TypeError for parameters and predicates that the recipe cannot have."""
         parameters, name = inspect.signature(function).parameters, function.__name__
         for parameter in self.lists:
             if parameter not in parameters or parameter in sizes:
@@ -109,12 +87,12 @@ class Space:
                 )
         usable = [*self.lists, *sizes]
         for number, (_predicate, names) in enumerate(self.predicates, 1):
-            unknown = next((used for used in names if used not in usable), None)
-            if unknown is not None:
-                raise TypeError(
-                    f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
-                    f"parameters of the space and sizes: {', '.join(usable)}"
-                )
+            for used in names:
+                if used not in usable:
+                    raise TypeError(
+                        f"where {number} of the space of {name!r} names {used!r}{meant(used, usable)}: it may name "
+                        f"parameters of the space and sizes: {', '.join(usable)}"
+                    )
         return self
 
     def choices(
@@ -122,12 +100,10 @@ class Space:
     ) -> Iterator[Choice]:
         """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration.
 
-        Of `most` choices, valid or not, if that is given.
+        With `most` it looks at so many choices, valid or not.
         """
-        free = [name for name in self.lists if name not in given]
-        for values in itertools.islice(
-            itertools.product(*(self.lists[name] for name in free)), most
-        ):
+        free = {name: values for name, values in self.lists.items() if name not in given}
+        for values in itertools.islice(itertools.product(*free.values()), most):
             choice = dict(zip(free, values, strict=True))
             if not self.refusal({**given, **choice}, sizes):
                 yield choice
@@ -151,6 +127,25 @@ class Space:
                 ) from error
         return ""
 
+    def comparison(self, tolerance: Any = None) -> str:
+        """Return a text of how results are compared: outcomes stand as long as it is equal.
+
+        Empty if `compare` has no source text.
+        """
+        cases = [
+            (
+                name,
+                hashlib.sha256(value.tobytes()).hexdigest() if hasattr(value, "tobytes") else value,
+            )
+            for case in self.cases
+            for name, value in case.items()
+        ]
+        try:
+            source = inspect.getsource(self.compare) if self.compare is not None else ""
+        except (OSError, TypeError):
+            return ""
+        return repr((self.tolerance if tolerance is None else tolerance, cases, source))
+
     def __len__(self) -> int:
         """Return the number of choices, valid or not.
 
@@ -162,11 +157,8 @@ class Space:
     def has(self, choice: Mapping[str, Any]) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
         return all(
-            # True, 1 and 1.0 are equal, and three values.
-            any(
-                type(listed) is type(value) and listed == value
-                for listed in self.lists.get(name, ())
-            )
+            # True, 1 and 1.0 are equal, and three texts.
+            repr(value) in map(repr, self.lists.get(name, ()))
             for name, value in choice.items()
         )
 
@@ -206,7 +198,7 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
         raise TypeError(
             f"kcl.space(cases=...) takes arguments by name, as [{{'x': array}}], not {cases!r}"
         )
-    return Space(lists, (), Comparison(compare, tolerance, cases))
+    return Space(lists, compare, tolerance, cases)
 
 
 def describe(values: Mapping[str, Any]) -> str:
@@ -230,14 +222,14 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     # A listing of tables needs this module, and no numpy.
     import numpy as np
 
-    distinct: dict[tuple[type, Any], Any] = {}
+    distinct = dict[str, Any]()
     for value in [int(item) if isinstance(item, np.integer) else item for item in values]:
         if not is_scalar(value):
             raise TypeError(
                 f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"
             )
-        # True, 1 and 1.0 are equal, and three values.
-        distinct.setdefault((type(value), value), value)
+        # True, 1 and 1.0 are equal, and three texts.
+        distinct[repr(value)] = value
     if not distinct:
         raise TypeError(f"kcl.space({name}=...) has no value: write a list such as [16, 64]")
     return tuple(distinct.values())

@@ -10,6 +10,7 @@ another release of loopy changes a time a little, and a row names the release.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import os
@@ -31,15 +32,16 @@ if TYPE_CHECKING:
     from kcl.code import Code
     from kcl.programs.stage import Build
 
-_ROWS_BYTES, _FACTS_BYTES = 64_000, 800_000  # as JSON
 SERVED = 8  # choices of a row
 # A row serves sizes that are up to so many times its own, or as much smaller.
 _FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
+_MOST_BYTES = {TABLE: 64_000, FACT: 800_000}  # of these lists as JSON
 MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
 _DIGITS = 32  # of a digest in a row
+# Parts of a generator key that say what generates the code. What a recipe asks is in the others.
 _GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "state")
 
 
@@ -53,21 +55,22 @@ class RankedChoice(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was measured of a choice at some sizes: the decision of a tuning, or what became of one candidate.
+    """What was measured of a choice at some sizes: the decision of a tuning, or the outcome of one candidate.
 
     `ratio` is the elapsed time of the choice by that of the default, 1.0 where the default stays, with a relative
     `noise`; `seconds` is that time, and `gigabytes` how many of the arrays it takes in a second. `tried` of `of` valid
     choices were measured, at a `level`. `versions` has the distributions that generated. `ragged` is True if results
     were compared at cut sizes too. `program` is the digest of the program's key. `outcome` is "ok", or why the choice
-    cannot win or no longer runs, in which `detail`.
+    cannot win or no longer runs; `detail` says more.
 
-    A row counts for calls with the same `dtypes` of the arguments that the default left open, while the files in
-    `includes` have these digests, and if the default asks what has one of the digests in `codes`; without any, the key
-    of the table has that. `best` are the choices that it may serve, the first one wins. `variant` names the recipe's
-    other parameters. It is `unfinished` if choices are left that the search has not tried.
+    A decision counts for calls with the same `dtypes` of the arguments that the default left open, while the files in
+    `includes` have these digests. Its `codes` are digests of what the default asks: one of them must be that of the
+    call; without any, the key of the table has it. `best` are the choices that it may serve, the first one wins.
+    `variant` names the recipe's other parameters. It is `unfinished` if choices are left that the search has not tried.
 
-    An outcome counts for the code with the digests `codes`, and under the same `terms`. Of a time-out `limit` is how
-    many seconds there were.
+    The `codes` of an outcome are the digests of the candidate's own code: the outcome counts for that code only, and
+    only under the same `terms`, a digest of how results were compared. Of a time-out `limit` is how many seconds there
+    were.
     """
 
     sizes: tuple[int, ...]
@@ -98,6 +101,10 @@ class Row(NamedTuple):
         """Return the choices in their order, with the digests of their code; the default stays without any."""
         return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
+    def at(self, names: Iterable[str]) -> str:
+        """Write the sizes, which have these names."""
+        return describe(dict(zip(names, self.sizes, strict=False)))
+
     @property
     def name(self) -> str:
         """What a row is about: one row of a name is kept."""
@@ -127,15 +134,12 @@ class ChoiceTable:
     def take(self, entry: Entry) -> None:
         """Take the rows of an entry."""
         if entry.ready is None:
-            entry.ready = read_rows(entry.metadata, TABLE)
+            entry.ready = read_rows(entry, TABLE)
         self.rows = entry.ready
 
-    def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:
-        """Return the newest row for exactly this case, as it is on disk now."""
-        self.refresh()
-        wanted = sizes, dtypes, variant
-        rows = [row for row in self.rows if (row.sizes, row.dtypes, row.variant) == wanted]
-        return rows[-1] if rows else None
+    def row(self, name: str) -> Row | None:
+        """Return the row of exactly this name, as it is on disk now."""
+        return {row.name: row for row in self.refresh().rows}.get(name)
 
     @functools.cached_property
     def lost(self) -> str:
@@ -155,58 +159,48 @@ class ChoiceTable:
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
-        stored = self._stored(TABLE)
-        there = read_rows(stored.metadata, TABLE) if stored else []
-        # Rows on disk are newer than those that this process read.
-        rows = {old.name: old for old in [*self.rows, *there]}
-        self.rows = self._write(TABLE, stored, rows, {row.name: row}, _ROWS_BYTES)
+        self.rows = self._write(TABLE, [row], self.rows)
         if self.note:
             notes.write(self.note, self.key.digest)
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return _by_name(self._stored(FACT))
+        return _by_name(FACT, read_rows(self._stored(FACT), FACT))
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate in the same case."""
-        new, stored = {fact_name(fact): fact for fact in facts}, self._stored(FACT)
-        self._write(FACT, stored, _by_name(stored), new, _FACTS_BYTES)
+        self._write(FACT, facts)
 
     def _stored(self, label: str) -> Entry | None:
-        tables, place = layer(), address(self.key.digest, label=label)
-        # Another process may have written since; where nothing can be written, memory alone has the table.
-        remembered = tables.memory.pop(place, None)
-        entry = tables.look_up(place, self.key).entry
+        tables, at = layer(), address(self.key.digest, label=label)
+        # Without the entry in memory the layer reads the files: another process may have written since. If nothing can
+        # be written, memory alone has the table.
+        remembered = tables.memory.pop(at, None)
+        entry = tables.look_up(at, self.key).entry
         if entry is None and remembered is not None:
-            tables.memory.put(place, remembered)
+            tables.memory.put(at, remembered)
             entry = remembered.entry
         return entry
 
-    def _write(
-        self,
-        label: str,
-        stored: Entry | None,
-        old: dict[str, Row],
-        new: dict[str, Row],
-        size: int,
-    ) -> list[Row]:
-        """Write the newest rows, as many as `size` bytes hold, and return them; a row that goes is named in a warning."""
+    def _write(self, label: str, put: Iterable[Row], read: Iterable[Row] = ()) -> list[Row]:
+        """Write rows beside those on disk and those that were `read`; return the rows that are there now.
+
+        If these are too many, the oldest ones go, and a warning names them.
+        """
+        stored, new = self._stored(label), _by_name(label, put)
+        # Rows on disk are newer than those that this process read. The newest rows stand last.
+        old = _by_name(label, [*read, *read_rows(stored, label)])
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
-        # The newest rows stand last.
-        first = len(rows)
-        while first and size > 0:
-            size -= len(json.dumps(_written(rows[first - 1]))) + 2
-            first -= size >= 0
+        written = [*map(_written, rows)]
+        sizes = itertools.accumulate(len(json.dumps(row)) + 2 for row in reversed(written))
+        first = sum(size > _MOST_BYTES[label] for size in sizes)
         if first and label == TABLE:
-            gone = ", ".join(
-                describe(dict(zip(self.about["names"], row.sizes, strict=False)))
-                for row in rows[:first]
-            )
+            gone = ", ".join(row.at(self.about["names"]) for row in rows[:first])
             faults.warn_once(
                 f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
             )
         about = {**self.about, **origin(stored), "created": int(time.time())}
-        entry = Entry(self.key, {**about, _LISTS[label]: [*map(_written, rows[first:])]}, {})
+        entry = Entry(self.key, {**about, _LISTS[label]: written[first:]}, {})
         layer().publish(address(self.key.digest, label=label), entry)
         return rows[first:]
 
@@ -215,7 +209,7 @@ class Decision(NamedTuple):
     """The line for some sizes, with its choice, and the row that led to it: None for the defaults.
 
     `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `error` is
-    what kept the code of the choice from being compared.
+    what kept the code of the choice from being compared. It is `in_block` if the call is in a block without the layer.
     """
 
     line: Any
@@ -226,9 +220,10 @@ class Decision(NamedTuple):
     why: str = ""
     lost: str = ""
     error: Exception | None = None
+    in_block: bool = False
 
     def __str__(self) -> str:
-        head = "".join(f"{name} = {size or 'any'}, " for name, size in self.sizes.items())[:-2]
+        head = ", ".join(f"{name} = {size or 'any'}" for name, size in self.sizes.items())
         if self.row is None:
             words = f"the default {describe(self.choice)}: {self.lost or self.why}"
         elif not self.row.best:
@@ -247,9 +242,8 @@ def layer() -> Layer:
     return layers.layer(settings.TUNING)
 
 
-def _by_name(stored: Entry | None) -> dict[str, Row]:
-    facts = read_rows(stored.metadata, FACT) if stored else []
-    return {fact_name(fact): fact for fact in facts}
+def _by_name(label: str, rows: Iterable[Row]) -> dict[str, Row]:
+    return {row.name if label == TABLE else fact_name(row): row for row in rows}
 
 
 def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
@@ -320,8 +314,7 @@ def describe_row(
     row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None
 ) -> str:
     """Write a choice of a row, by default the first one, and where it was measured."""
-    place = f" at {describe(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
-    return f"{describe(choice or row.choice)}, measured{place}"
+    return f"{describe(choice or row.choice)}, measured{f' at {row.at(sizes)}' if sizes else ''}"
 
 
 def is_near(sizes: tuple[int, ...], row: Row) -> bool:
@@ -336,12 +329,11 @@ def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
     return [abs(math.log(max(size, 1) / max(measured, 1))) for size, measured in pairs]
 
 
-def read_rows(metadata: Mapping[str, Any], label: str) -> list[Row]:
-    """Return the rows in the metadata of a table, or of facts; a row of another form is left out."""
-    written = metadata.get(_LISTS[label])
-    return (
-        [row for fields in written if (row := _read(fields))] if isinstance(written, list) else []
-    )
+def read_rows(entry: Entry | None, label: str) -> list[Row]:
+    """Return the rows in the entry of a table, or of facts; a row of another form is left out."""
+    written = entry.metadata.get(_LISTS[label]) if entry else None
+    rows = map(_read, written if isinstance(written, list) else [])
+    return [row for row in rows if row is not None]
 
 
 def _read(fields: Any) -> Row | None:

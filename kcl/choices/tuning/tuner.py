@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.key import Key, Part
+from kcl.cache.locks import try_lock
 from kcl.cache.progress import ProgressLine
 from kcl.choices.tuning import candidates, race, views
 from kcl.choices.tuning import search as searches
@@ -37,12 +37,13 @@ from kcl.choices.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fac
 from kcl.drivers import devices
 from kcl.drivers.child import OPEN, ChildFault, Verdict
 from kcl.errors import CacheFault
+from kcl.foreign import contents
 from kcl.line import bindings_of
 from kcl.programs.program_key import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
-# Shares of the time: for building and comparing, then for the search.
-_CHECKED, _SEARCHED = 0.7, 0.85
+_CHECKED = 0.7  # share of the time after which no candidate is built
+_SEARCHED = 0.85  # share of the time after which the last race begins
 _LEAST_SECONDS = 2.0  # of the last race
 # A candidate runs in the last race if it may take less than so many times the best time.
 _NEAR = 2.0
@@ -107,8 +108,10 @@ def tune(
     What is known when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
     """
     if settings.batch() and not anyway:
-        told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
-        raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
+        raise RuntimeError(
+            f"{settings.batch()} is set, and every rank would tune: tune in one process, "
+            "or say anyway=True (kcl tune --anyway)"
+        )
     sizes, off = chooser.sizes_of(arguments), tables.layer().off()
     table = None if off else chooser.table(queue)
     result, device = Tuning(chooser.name, sizes), devices.places_of(cl.Context([queue.device]))
@@ -127,19 +130,22 @@ def tune(
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
         # No candidate has more time to generate than the whole tuning has.
-        files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
+        files.seconds = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
-        row = None if again else tuner.find_stored()
-        if row is not None:
-            return result._replace(
-                row=row, why="tuned before; again=True (kcl tune --again) measures again"
-            )
-        tuner.known = {} if again else tuner.read_outcomes()
+        if not again:
+            if row := tuner.find_stored():
+                why = "tuned before; again=True (kcl tune --again) measures again"
+                return result._replace(row=row, why=why)
+            tuner.read_outcomes()
         return tuner.run(files.question(device, tolerance, LIMIT_SECONDS), began, seconds, result)
 
 
 class _Tuner:
-    """One tuning. `known` are the outcomes of earlier ones, by name."""
+    """One tuning: each choice that the search asks for becomes a trial, and its outcome is stored.
+
+    `known` are the outcomes of earlier tunings, by name. `_before` are those that stand for a trial of this one.
+    `_written` are the outcomes that this tuning stored, by name. `_case` has what all its rows share.
+    """
 
     def __init__(
         self,
@@ -149,28 +155,36 @@ class _Tuner:
         search: Any,
         tolerance: Tolerance,
     ) -> None:
-        self.files, self.table, self.level, self.chooser = files, table, level, files.chooser
+        self.files, self.table, self.chooser = files, table, files.chooser
         self.default = files.default
-        of_level = searches.of_level(
+        of_level, self.count = searches.of_level(
             level, self.chooser.space, self.chooser.given, files.sizes, files.start
         )
-        self.search, self.count = of_level[0] if search is None else search, of_level[1]
+        self.search = of_level if search is None else search
         self.known: dict[str, Row] = {}
         self._made: list[tuple[Choice, Trial]] = []
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
-        self._size = 0  # bytes of the arrays
-        terms = _terms(self.chooser.space, tolerance)
-        sizes = tuple(files.sizes.values())
-        self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
-        self._case = self._case._replace(dtypes=self.default.needed, variant=self.chooser.variant)
+        self._case = Row(
+            tuple(files.sizes.values()),
+            choice={},
+            ratio=None,
+            level=level,
+            tried=0,
+            of=self.count,
+            noise=0.0,
+            day=_day(),
+            dtypes=self.default.needed,
+            variant=self.chooser.variant,
+            terms=_terms(self.chooser.space, tolerance),
+        )
 
     def find_stored(self) -> Row | None:
         """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
-        row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
-        if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
+        row = self.table.row(self._case.name)
+        if row is None or row.unfinished or row.outcome != "ok" or row.level < self._case.level:
             return None
-        now = self._row(self.files.start, self.default)
+        now = self._row(self._case)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
@@ -179,13 +193,12 @@ class _Tuner:
                 return None
         return row
 
-    def read_outcomes(self) -> dict[str, Row]:
-        """Return the outcomes that may stand; a search of all choices begins with the others."""
-        facts = self.table.facts() if self._case.terms else {}
+    def read_outcomes(self) -> None:
+        """Read the outcomes that may stand, and have the search begin with the other choices."""
+        self.known = self.table.facts() if self._case.terms else {}
         # A search of the user's keeps its own order.
-        if self.level == 2 and isinstance(self.search, searches.Interpolation):
-            self.search.first.sort(key=lambda choice: self._name(choice) in facts)
-        return facts
+        if isinstance(self.search, searches.Interpolation):
+            self.search.first.sort(key=lambda choice: self._name(choice) in self.known)
 
     @property
     def tried(self) -> list[tuple[Choice, Trial]]:
@@ -194,10 +207,7 @@ class _Tuner:
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        is_done = False
-        arrays = question.forms[""].arrays.values()
-        self._size = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
-        checked = began + _CHECKED * seconds
+        has_ended, checked = False, began + _CHECKED * seconds
         try:
             with (
                 Bench(
@@ -205,25 +215,27 @@ class _Tuner:
                     self.default,
                     self.files.folder,
                     began + seconds,
-                    self.chooser.space.comparison.compare,
+                    self.chooser.space.compare,
                 ) as bench,
                 self._reporting(bench, seconds),
             ):
-                self.files.limit = bench.seconds
-                while time.monotonic() < checked and not is_done:
+                self.files.seconds = bench.seconds
+                while time.monotonic() < checked and not has_ended:
                     choices = self.search.ask()
-                    is_done = not choices
+                    has_ended = not choices
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
-                is_done = is_done or len(self.tried) >= self.count
-                is_done = is_done and len(self.tried) == len(self._made)
-                others = [trial for _choice, trial in self.tried if trial is not self.default]
-                if not others and self.count < 2:
+                # Each choice that the search asked for has an outcome, and there is no other to ask for.
+                is_done = len(self.tried) == len(self._made) and (
+                    has_ended or len(self.tried) >= self.count
+                )
+                has_others = any(trial is not self.default for _choice, trial in self.tried)
+                if not has_others and self.count < 2:
                     return result._replace(why="there is no choice beside the default")
-                if not others and not is_done:
-                    words = (
+                if not has_others and not is_done:
+                    why = (
                         f"there was time to try none of {self.count} choices: give it more seconds"
                     )
-                    return result._replace(why=words, was_time=False)
+                    return result._replace(why=why, was_time=False)
                 finalists = self._check_again(bench, self._finalists(), began + seconds)
                 # The last race has some seconds of its own, whatever the search took.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
@@ -239,7 +251,7 @@ class _Tuner:
             tried=tuple(starmap(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
-            notes=tuple(self.files.notes(bench.left)),
+            notes=tuple(self.files.notes(bench.left_out)),
         )
 
     @contextlib.contextmanager
@@ -295,20 +307,22 @@ class _Tuner:
                         yield trial
 
         bench.check(untried(), checked)
-        right = [
-            trial for trial in trials if trial.verdict.outcome == "ok" and trial.standing is None
-        ]
-        bench.race([trial for trial in right if trial is not self.default], _SHORT, raced)
         # The default does not race against itself: its ratio is one.
+        racers = [
+            trial
+            for trial in trials
+            if trial.verdict.outcome == "ok" and not trial.standing and trial is not self.default
+        ]
+        bench.race(racers, _SHORT, raced)
         for choice, trial in new:
             self.search.tell(choice, 1.0 if trial is self.default else trial.ratio)
 
     def _trial(self, choice: Choice) -> Trial:
         """Return the trial of a choice; an earlier outcome stands for the same code, under the same terms."""
-        refusal = self.chooser.refusal(choice, self.files.sizes)
-        verdict = Verdict("not valid", refusal) if refusal else OPEN
-        trial, fact = self.files.trial(choice, verdict), self._standing_fact(choice)
-        if fact and not refusal and fact.codes == _codes(trial) and trial is not self.default:
+        if refusal := self.chooser.refusal(choice, self.files.sizes):
+            return Trial(Verdict("not valid", refusal))
+        trial, fact = self.files.trial(choice), self._standing_fact(choice)
+        if fact and fact.codes == _codes(trial) and trial is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
@@ -321,19 +335,19 @@ class _Tuner:
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
         is_old = fact.outcome in DEATHS and fact.day < _day(_BELIEVED_SECONDS)
-        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
+        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.seconds(), LIMIT_SECONDS)
         return None if is_old or is_short else fact
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        trials = [
-            trial for _choice, trial in self.tried if trial.ratio and trial is not self.default
-        ]
-        lows = {trial: trial.standing.low for trial in trials if trial.standing}
+        lows = {
+            trial: trial.standing.low
+            for _choice, trial in self.tried
+            if trial.standing and trial.ratio and trial is not self.default
+        }
         most = min(1.0, _NEAR * min(lows.values(), default=1.0))
-        return sorted((trial for trial in lows if lows[trial] < most), key=lows.__getitem__)[
-            :SERVED
-        ]
+        fast = (trial for trial in lows if lows[trial] < most)
+        return sorted(fast, key=lows.__getitem__)[:SERVED]
 
     def _check_again(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
@@ -361,35 +375,28 @@ class _Tuner:
         )
         # Of choices with equal code the first in the order of declaration counts.
         choices = {trial: choice for choice, trial in reversed(order)}
-        row = self._row(self.files.start, self.default)._replace(
-            ratio=1.0, noise=0.0, seconds=0.0, outcome="ok"
-        )
-        row = row._replace(gigabytes=0.0, ragged=True, detail="")
+        fact = self._case._replace(choice=self.files.start, ratio=1.0, program=self.default.program)
         if best is not None:
-            others = [
-                trial for trial in finalists if trial is not best and (trial.ratio or 1.0) < 1.0
-            ]
-            others.sort(key=lambda trial: trial.ratio or 1.0)
+            ranked = sorted(finalists, key=lambda trial: (trial is not best, trial.ratio or 1.0))
             served = tuple(
                 RankedChoice(choices[trial], end.ratio, end.noise, _codes(trial))
-                for trial in (best, *others)
-                if (end := trial.standing)
+                for trial in ranked
+                if (end := trial.standing) and (trial.ratio or 1.0) < 1.0
             )
-            row = self._row(choices[best], best)._replace(best=served)
-        row = row._replace(unfinished=is_unfinished)
+            fact = self._fact(choices[best], best)._replace(best=served)
+        row = self._row(fact)._replace(unfinished=is_unfinished)
         self.table.put(row)
-        # The chooser reads the table again at the next call.
-        self.chooser.forget()
         return row
 
-    def _row(self, choice: Choice, trial: Trial) -> Row:
-        """Return the row that serves a choice."""
+    def _row(self, fact: Row) -> Row:
+        """Return the row that serves the choice of an outcome."""
         digests = set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in self.default.codes.items():
-            digests.add(self.chooser.digest_default(self.files.sizes_at(form), self.files.start))
+            sizes = self.files.calls[form].sizes
+            digests.add(self.chooser.digest_default(sizes, self.files.start))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._fact(choice, trial)._replace(
+        return fact._replace(
             of=self.count,
             tried=len(self.tried),
             versions=_versions(),
@@ -416,7 +423,7 @@ class _Tuner:
             outcome=trial.verdict.outcome,
             detail=trial.verdict.detail,
             seconds=end.seconds if end else 0.0,
-            gigabytes=self._size / end.seconds * 1e-9 if end and end.seconds else 0.0,
+            gigabytes=self.files.nbytes / end.seconds * 1e-9 if end and end.seconds else 0.0,
             codes=_codes(trial),
             limit=trial.limit,
         )
@@ -437,7 +444,7 @@ def _codes(trial: Trial) -> tuple[str, ...]:
 
 def _terms(space: Space, tolerance: Tolerance) -> str:
     """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
-    text = space.comparison.text(tolerance)
+    text = space.comparison(tolerance)
     return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
@@ -448,12 +455,8 @@ def _day(ago: float = 0.0) -> str:
 
 def _versions() -> str:
     """Return the versions of what made the code."""
-    from importlib import metadata
-
-    versions = [f"kcl {kcl.__version__}"]
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        versions += [f"loopy {metadata.version('loopy')}"] if "loopy" in sys.modules else []
-    return ", ".join(versions)
+    loopy = contents.version("loopy") if "loopy" in sys.modules else ""
+    return f"kcl {kcl.__version__}{loopy and f', loopy {loopy}'}"
 
 
 @contextlib.contextmanager
@@ -464,11 +467,9 @@ def _turn(queue: cl.CommandQueue) -> Iterator[None]:
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
             name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
-            descriptor = trust.opened(os.path.join(folder, name), trust.LOCK)
+            descriptor = trust.open_file(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
-            try:
-                process.lock(descriptor)
-            except BlockingIOError:
+            if not try_lock(descriptor):
                 events.logger().warning("waiting for another tuning on %s", queue.device.name)
                 process.lock(descriptor, waits=True)
         yield

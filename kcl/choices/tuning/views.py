@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
-from kcl.cache.stores import safe
+from kcl.cache.stores import make_safe
 from kcl.choices.tuning.space import describe
 from kcl.choices.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, read_rows
 from kcl.errors import CacheFault, DamagedEntry
@@ -46,7 +46,7 @@ def tables(kernel: str | None = None) -> list[TableFile]:
             name, names = str(about["kernel"]), [*map(str, about["names"])]
             empty = TableFile(name, names, device, entry.key, [], [])
             table = by_key.setdefault(entry.key.digest, empty)
-            {TABLE: table.rows, FACT: table.facts}[kind].extend(read_rows(about, kind))
+            {TABLE: table.rows, FACT: table.facts}[kind].extend(read_rows(entry, kind))
     kept = [table for table in by_key.values() if kernel in (None, table.kernel)]
     return sorted(kept, key=lambda table: (table.kernel, table.device))
 
@@ -84,8 +84,8 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     return written
 
 
-def outcomes(names: list[str], candidates: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Write what became of candidates, the fastest first, with a mark at the winners of `rows`."""
+def outcomes(names: list[str], facts: Iterable[Row], rows: Iterable[Row]) -> list[str]:
+    """Write the outcomes of candidates, the fastest first, with a mark at the winners of `rows`."""
     winners = {fact_name(row) for row in rows}
     cells = [
         (
@@ -97,22 +97,22 @@ def outcomes(names: list[str], candidates: Iterable[Row], rows: Iterable[Row]) -
             row.day,
             row.detail,
         )
-        for row in sorted(candidates, key=_place)
+        for row in sorted(facts, key=_place)
     ]
     return layout.lines(_OUTCOMES, cells)
 
 
-def raced(table: TableFile) -> list[tuple[str, str, Row]]:
-    """Return the candidates, the fastest first: in words, what became of them, "now" for one that runs, and its row."""
+def candidates(table: TableFile) -> list[tuple[str, str, Row]]:
+    """Return the candidates, the fastest first: sizes and choice, the outcome or "now" for one that runs, and the row."""
     running = {fact_name(row) for row in table.rows if row.outcome == "ok"}
-    by_name = {fact_name(row): row for row in (*table.rows, *table.facts)}
+    rows = {fact_name(row): row for row in (*table.rows, *table.facts)}.values()
     return [
         (
             ": ".join(filter(None, _start(table.names, row))),
-            "now" if name in running else row.outcome,
+            "now" if fact_name(row) in running else row.outcome,
             row,
         )
-        for name, row in sorted(by_name.items(), key=lambda pair: _place(pair[1]))
+        for row in sorted(rows, key=_place)
     ]
 
 
@@ -170,9 +170,10 @@ def folders(
 ) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
     """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
     for table in tables(kernel):
-        numbers = {describe(row.choice): row.program for row in reversed(table.rows)}
-        cells = [_start(table.names, row) for row in table.rows]
-        order = list(dict.fromkeys(choice for _sizes, choice in cells))
+        cells, programs = [_start(table.names, row) for row in table.rows], dict[str, str]()
+        for row in table.rows:
+            programs.setdefault(describe(row.choice), row.program)
+        order = [*programs]
         files = {
             "dispatch_table.txt": [
                 f"{sizes or '()'} -> {order.index(choice)}  {choice}" for sizes, choice in cells
@@ -182,16 +183,18 @@ def folders(
             files[f"summary-{level}.txt"] = outcomes(
                 table.names, (fact for fact in table.facts if fact.level == level), table.rows
             )
-        place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
+        place = os.path.join(
+            directory, "recipes", make_safe(table.kernel, 80) or "_", table.key.digest
+        )
         texts = {
             name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()
         }
-        yield place, texts, {number: numbers[choice] for number, choice in enumerate(order)}
+        yield place, texts, dict(enumerate(programs.values()))
 
 
 def _start(names: list[str], row: Row) -> tuple[str, str]:
     """Return the first cells of a row: its sizes and its choice."""
-    return describe(dict(zip(names, row.sizes, strict=False))), describe(row.choice)
+    return row.at(names), describe(row.choice)
 
 
 def _notes(row: Row) -> str:

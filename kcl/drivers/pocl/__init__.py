@@ -29,30 +29,40 @@ if TYPE_CHECKING:
 
     from kcl.cache.entry import Entry
     from kcl.cache.key import Part
+    from kcl.drivers.pocl.asking import HelperUse
     from kcl.programs.driver import Progress, Promise
     from kcl.programs.open_jobs import OpenJobs
     from kcl.programs.program_key import ProgramSlot
 
 
-def _cpu(device: cl.Device) -> str:
-    """Return LLVM's name of the CPU that a device compiles for; empty for any other device."""
-    match = re.search(r"HSTR: (?:pthread|basic|cpu)-\S+-linux-\w+-(\S+)$", device.version)
-    return match[1] if match else ""
+def _cpu(device: cl.Device) -> str | None:
+    """Return LLVM's name of PoCL's device for the CPU, empty if its version lacks that; None for any other device.
+
+    The names of these devices are those of the versions so far.
+    """
+    form = r"HSTR: (?:pthread|basic|cpu)-(?:\S+-linux-\w+-(\S+)$)?"
+    match = re.search(form, device.version)
+    return match and (match[1] or "")
 
 
-def _is_cpu(device: cl.Device) -> bool:
-    """Return True for PoCL's own devices for the CPU, whose names are those of the versions so far."""
-    return re.search(r"HSTR: (?:pthread|basic|cpu)-", device.version) is not None
+class UsedPrograms:
+    """The programs that this process uses: `loaded` are made of entries, the others are asked of a helper.
 
-
-class LoadedPrograms:
-    """The programs that this process made of entries, by address, each with the metadata of its entry.
-
-    Any number of contexts may share a program.
+    `loaded` has the slot of each program, and the metadata of its entry, by address. Any number of contexts may share a
+    program.
     """
 
     def __init__(self) -> None:
         self.loaded: dict[str, tuple[ProgramSlot, Mapping[str, Any]]] = {}
+
+    @property
+    def helper(self) -> HelperUse:
+        """The use of a helper. A run of which every program hits uses none, and imports no module for it."""
+        from kcl.drivers.pocl.asking import HelperUse
+
+        # One step: another thread may be faster.
+        use: HelperUse = vars(self).setdefault(_HELPER, HelperUse())
+        return use
 
     def partial(self) -> list[ProgramSlot]:
         """Return the programs for which PoCL compiled code that their entries lack."""
@@ -64,17 +74,20 @@ class LoadedPrograms:
         ]
 
     def at_exit(self) -> None:
-        """Have a helper add the code that the entries lack."""
+        """Have a helper do what is left, and add the code that the entries lack."""
         with layers.binary().reporting("complete entries"):
-            if layers.binary().chosen.promote != "off" and (partial := self.partial()):
-                from kcl.drivers.pocl import asking
-
-                asking.complete(partial)
+            if layers.binary().options.promote == "off":
+                return
+            partial = self.partial()
+            if partial or _HELPER in vars(self):
+                self.helper.complete(partial)
 
     before_change = at_exit
 
 
-_state = process.own(LoadedPrograms)
+# The attribute that a state has after the first use of a helper.
+_HELPER = "_helper"
+_state = process.own(UsedPrograms)
 
 
 class Pocl(Driver):
@@ -124,7 +137,11 @@ class Pocl(Driver):
 
     def untried(self, device: cl.Device) -> str:
         """Name a device of PoCL's that is not its CPU: the helper is made for CPUs."""
-        return "" if _is_cpu(device) else f"kcl has not been tried with PoCL's device {device.name}"
+        return (
+            ""
+            if _cpu(device) is not None
+            else f"kcl has not been tried with PoCL's device {device.name}"
+        )
 
     def folder(self, device: cl.Device) -> str:
         """Return LLVM's name of a CPU, for example `pocl-znver3`; the name of any other device."""
@@ -153,57 +170,49 @@ class Pocl(Driver):
         """
         from kcl.drivers.pocl import asking
 
-        return asking.early(slot, entry, lambda: Driver.completed(self, program, slot, entry))
+        return asking.complete_early(
+            slot, entry, lambda: Driver.completed(self, program, slot, entry)
+        )
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Write jobs: the driver will have compiled the code of the program. Start a helper if it is time."""
         with layers.binary().reporting("start the helper"):
             if promises:
-                from kcl.drivers.pocl import asking
+                _state().helper.request(promises)
+                if layers.binary().options.promote == "background":
+                    from kcl.drivers.pocl import client
 
-                asking.launched(promises)
+                    client.start(settings.folder("kcl"))
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
         """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
         with layers.binary().reporting("ask a helper for the binary"):
-            from kcl.drivers.pocl import asking
-
-            asking.unseen(promises)
+            _state().helper.request_late(promises)
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
-        if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
+        if entry.metadata.get("place") and layers.binary().options.promote != "off":
             _state().loaded[slot.address] = slot, entry.metadata
 
-    def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
-        """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
-
-        What an entry lacks that `is_there` is built fast.
-        """
-        if is_there:
-            return False
+    def awaited(self, slot: ProgramSlot) -> bool:
+        """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster."""
         with layers.binary().reporting("wait for the helper"):
-            from kcl.drivers.pocl import asking
-
-            if asking.wait(slot):
+            if _state().helper.wait(slot):
                 return True
         return False
 
     def is_asked(self, slot: ProgramSlot) -> bool:
         """Return True if this process has written the job of a slot."""
         with layers.binary().reporting("wait for the helper"):
-            from kcl.drivers.pocl import asking
-
-            if slot.address in asking.helper_use().asked:
+            if slot.address in _state().helper.asked:
                 return True
         return False
 
     def flush(self, seconds: float, progress: Progress | None) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
+        state = _state()
         with layers.binary().reporting("wait for the helper"):
-            from kcl.drivers.pocl import asking
-
-            if asking.flush(_state().partial, seconds, progress):
+            if state.helper.flush(state.partial, seconds, progress):
                 return True
         return False
 
@@ -233,7 +242,7 @@ class Pocl(Driver):
 def _holds(path: str, content: bytes) -> bool:
     """Return True if a file holds these bytes, or is missing."""
     try:
-        with trust.reading(path) as stream:
+        with trust.open_to_read(path) as stream:
             return stream.read(len(content) + 1) == content
     except FileNotFoundError:
         return True

@@ -15,7 +15,7 @@ from kcl.base import process, settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.locks import state_of
-from kcl.drivers.pocl import poclbin, traces
+from kcl.drivers.pocl import client, jobs, poclbin, traces
 from kcl.errors import UnknownInput
 from kcl.programs import headers
 from kcl.programs.program_key import may_read
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
     from kcl.cache.key import Key
-    from kcl.drivers.pocl import client
     from kcl.programs.driver import Progress, Promise
     from kcl.programs.program_key import ProgramSlot
 
@@ -38,29 +37,120 @@ class HelperUse:
 
     `asked` has the key and the options of each program whose job was written, by address: later launches may need
     further code. It has the device of a program that was made of an entry: an entry that was made elsewhere may name an
-    equal device. `unseen` are the addresses of programs whose launches kcl does not see: their code is there as the
-    process ends. `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the
-    seconds that it takes to build the programs awaited so far, less those waited. `in_vain` is True after a wait that
-    brought no entry.
+    equal device. `late` are the addresses of programs whose launches kcl does not see: their code is there as the
+    process ends. `stall` is how long the helper has shown no progress. `worth` are the seconds that it takes to build the
+    programs awaited so far, less those waited. `in_vain` is True after a wait that brought no entry.
     """
 
     def __init__(self) -> None:
         self.asked: dict[str, tuple[Key, str, cl.Device | None]] = {}
-        self.unseen: set[str] = set()
-        self.stall: client.Stall | None = None
+        self.late: set[str] = set()
+        self.stall = client.Stall()
         self.worth = 0.0
         self.in_vain = False
 
-    def at_exit(self) -> None:
-        """Have a helper do what is left."""
-        with layers.binary().reporting("complete entries"):
-            if layers.binary().chosen.promote != "off":
-                complete([])
+    def request(self, promises: Iterable[Promise]) -> None:
+        """Write jobs, and remember their programs."""
+        for address, entry in promises:
+            options = entry.metadata["build_options"]
+            self.asked.setdefault(address, (entry.key, options, None))
+            try:
+                client.request(settings.folder("kcl"), address, entry)
+            except Exception as error:
+                layers.binary().fault("ask a helper for the binary", error)
 
-    before_change = at_exit
+    def request_late(self, promises: tuple[Promise, ...]) -> None:
+        """Write the jobs of a program whose launches kcl does not see."""
+        self.request(promises)
+        self.late.update([address for address, _job in promises])
 
+    def wait(self, slot: ProgramSlot) -> bool:
+        """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
-helper_use = process.own(HelperUse)
+        A build is fast if PoCL's own cache has the program. Else the wait ends after two seconds in which the helper has
+        done nothing, or as many as the builds and first launches of all programs that were awaited take.
+        """
+        layer, digest, folder = layers.binary(), slot.key.digest, settings.folder("kcl")
+        if slot.address in self.late:
+            if layer.options.promote == "background":
+                # The program is built again: it was launched meanwhile.
+                client.start(folder)
+            return False
+        queue = jobs.JobQueue(folder)
+        job = queue.find(digest)
+        if job is None:
+            # The job has gone: a helper may have done it already.
+            return queue.has_helper()
+        starts = layer.options.promote != "off"
+        if "hit" in layer.options.strict:
+            client.wait(folder, digest, client.Stall(), _STRICT_PATIENCE, starts=starts)
+        else:
+            entry = queue.read(job)
+            if entry is None or _is_built(entry, self.in_vain):
+                return False
+            # PoCL specialises the code at the first launch, which takes about as long as the build.
+            self.worth += 2 * recorded_seconds(entry)
+            self.worth -= client.wait(folder, digest, self.stall, _PATIENCE, self.worth, starts)
+        self.in_vain = queue.find(digest) is not None
+        return not self.in_vain
+
+    def flush(
+        self,
+        partial: Callable[[], list[ProgramSlot]],
+        seconds: float,
+        progress: Progress | None,
+    ) -> bool:
+        """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
+        from kcl.cache.progress import ProgressLine
+
+        folder = settings.folder("kcl")
+        with ProgressLine() as line:
+            told = progress or (
+                lambda done, total: line.say(f"completing entries: {done} of {total}")
+            )
+            # A job in work may lack the size of a later launch.
+            if self.asked:
+                client.idle(folder, seconds, told, starts=True)
+            with layers.binary().reporting("complete entries"):
+                self._hand_over(partial())
+            done = client.idle(folder, seconds, told, starts=True)
+        client.dismiss(folder)
+        return done
+
+    def complete(self, partial: list[ProgramSlot]) -> None:
+        """Have a helper add the code that entries lack: `partial` ones, and those of programs that were asked for."""
+        try:
+            self._hand_over(partial)
+        finally:
+            if self.asked:
+                client.start(settings.folder("kcl"))
+
+    def _hand_over(self, partial: list[ProgramSlot]) -> None:
+        """Write jobs for the code that PoCL compiled and no entry has."""
+        cache = foreign.active_directory("pocl")
+        self.late.clear()
+        if cache is None:
+            return
+        for slot in partial:
+            self.asked[slot.address] = slot.key, slot.options.text, slot.device
+        promises, kernels = list[tuple[str, Entry]](), set[str]()
+        for address, (key, options, device) in [*self.asked.items()]:
+            # A helper may have completed the entry since.
+            entry = layers.binary().look_up(address, key).entry
+            if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
+                continue
+            about = {**entry.metadata, **facts(options), "created": int(time.time())}
+            if device is not None:
+                about["device"] = {"name": device.name, "driver": device.driver_version}
+                kernels.update(lacking)
+            parts = {name: part for name, part in entry.parts.items() if name != "binary"}
+            promises.append((address, Entry(entry.key, about, parts)))
+        if kernels:
+            layers.binary().note(
+                f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack; a helper adds "
+                "it: `python -m kcl wait` waits for that"
+            )
+        self.request(promises)
 
 
 def facts(options: str) -> dict[str, Any]:
@@ -73,7 +163,9 @@ def facts(options: str) -> dict[str, Any]:
     }
 
 
-def early(slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]) -> Entry | None:
+def complete_early(
+    slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]
+) -> Entry | None:
     """Return an entry with the binary that `ask` gets, None where the helper can ask for it as well.
 
     A header that was written since kcl was imported may be another one before the helper reads it. No path of this
@@ -97,86 +189,6 @@ def early(slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]) -> E
     return Entry(whole.key, about, {**whole.parts, "build.log": log, "binary": blob})
 
 
-def launched(promises: tuple[Promise, ...]) -> None:
-    """Write jobs, and start a helper if it is time."""
-    _request(promises)
-    if layers.binary().chosen.promote == "background":
-        _start()
-
-
-def unseen(promises: tuple[Promise, ...]) -> None:
-    """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
-    _request(promises)
-    helper_use().unseen.update([address for address, _job in promises])
-
-
-def wait(slot: ProgramSlot) -> bool:
-    """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
-
-    A build is fast if PoCL's own cache has the program. Else the wait ends after two seconds in which the helper has done
-    nothing, or as many as the builds and first launches of all programs that were awaited take.
-    """
-    state, layer, digest = helper_use(), layers.binary(), slot.key.digest
-    if slot.address in state.unseen:
-        if layer.chosen.promote == "background":
-            # The program is built again: it was launched meanwhile.
-            _start()
-        return False
-    from kcl.drivers.pocl import client, jobs
-
-    folder = settings.folder("kcl")
-    queue = jobs.JobQueue(folder)
-    job = queue.find(digest)
-    if job is None:
-        # The job has gone: a helper may have done it already.
-        return queue.has_helper()
-    starts = layer.chosen.promote != "off"
-    if "hit" in layer.chosen.strict:
-        client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
-    else:
-        entry = queue.read(job)
-        if entry is None or _is_built(entry, state.in_vain):
-            return False
-        # PoCL specialises the code at the first launch, which takes about as long as the build.
-        state.worth += 2 * recorded_seconds(entry)
-        state.stall, waited = client.wait(
-            folder, digest, _PATIENCE, state.worth, starts, state.stall
-        )
-        state.worth -= waited
-    is_done = queue.find(digest) is None
-    state.in_vain = not is_done
-    return is_done
-
-
-def flush(
-    partial: Callable[[], list[ProgramSlot]], seconds: float, progress: Progress | None
-) -> bool:
-    """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
-    from kcl.cache.progress import ProgressLine
-    from kcl.drivers.pocl import client
-
-    folder = settings.folder("kcl")
-    with ProgressLine() as line:
-        told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
-        # A job in work may lack the size of a later launch.
-        if helper_use().asked:
-            client.idle(folder, seconds, told, starts=True)
-        with layers.binary().reporting("complete entries"):
-            _hand_over(partial())
-        done = client.idle(folder, seconds, told, starts=True)
-    client.dismiss(folder)
-    return done
-
-
-def complete(partial: list[ProgramSlot]) -> None:
-    """Have a helper add code that entries lack: `partial` ones, and those of programs that were asked for."""
-    try:
-        _hand_over(partial)
-    finally:
-        if helper_use().asked:
-            _start()
-
-
 def _is_built(job: Entry, in_vain: bool) -> bool:
     """Return True if PoCL's cache here has the program of a job, and the code of its launches.
 
@@ -189,51 +201,3 @@ def _is_built(job: Entry, in_vain: bool) -> bool:
         cache is not None and cache == foreign.active_directory("pocl") and os.path.isdir(cache)
     )
     return is_here and (in_vain or writer == str(os.getpid()) or not state_of(writer))
-
-
-def _start() -> None:
-    """Make sure that a helper works on the jobs, if there are any."""
-    from kcl.drivers.pocl import client
-
-    client.start(settings.folder("kcl"))
-
-
-def _request(promises: Iterable[Promise]) -> None:
-    """Write jobs, and remember their programs."""
-    for address, entry in promises:
-        options = entry.metadata["build_options"]
-        helper_use().asked.setdefault(address, (entry.key, options, None))
-        try:
-            from kcl.drivers.pocl import client
-
-            client.request(settings.folder("kcl"), address, entry)
-        except Exception as error:
-            layers.binary().fault("ask a helper for the binary", error)
-
-
-def _hand_over(partial: list[ProgramSlot]) -> None:
-    """Write jobs for the code that PoCL compiled and no entry has."""
-    state, cache = helper_use(), foreign.active_directory("pocl")
-    state.unseen.clear()
-    if cache is None:
-        return
-    for slot in partial:
-        state.asked[slot.address] = slot.key, slot.options.text, slot.device
-    promises, kernels = list[tuple[str, Entry]](), set[str]()
-    for address, (key, options, device) in [*state.asked.items()]:
-        # A helper may have completed the entry since.
-        entry = layers.binary().look_up(address, key).entry
-        if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
-            continue
-        about = {**entry.metadata, **facts(options), "created": int(time.time())}
-        if device is not None:
-            about["device"] = {"name": device.name, "driver": device.driver_version}
-            kernels.update(lacking)
-        parts = {name: part for name, part in entry.parts.items() if name != "binary"}
-        promises.append((address, Entry(entry.key, about, parts)))
-    if kernels:
-        layers.binary().note(
-            f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack; a helper adds it: "
-            "`python -m kcl wait` waits for that"
-        )
-    _request(promises)

@@ -1,8 +1,9 @@
-"""Complete entries for drivers that are slow to give out a binary: a helper process makes them (PoCL).
+"""The helper as other processes see it: they write jobs for it, start it, wait for it, and end it.
 
 The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and deletes
 the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`). Correct results
-need none of this: without a helper programs are built from source as usual.
+need none of this: without a helper programs are built from source as usual. `kcl.drivers.pocl.asking` says when a
+process does which.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl import foreign
 from kcl.base import process, settings
@@ -54,40 +55,39 @@ def request(folder: str, address: str, job: Entry) -> None:
     with suppress(OSError):
         facts["directory"] = os.getcwd()
     # Of the variables that change code those count that the build has read.
-    built = job.metadata.get("environment")
-    if built is not None:
-        others = {
-            name: value
-            for name, value in facts["environment"].items()
-            if name not in foreign.CODE_VARIABLES
-        }
-        facts["environment"] = {**others, **built}
+    others = facts["environment"].items()
+    facts["environment"] = {
+        **{name: value for name, value in others if name not in foreign.CODE_VARIABLES},
+        **job.metadata["environment"],
+    }
     entry, queue = Entry(job.key, {**job.metadata, **facts}, job.parts), JobQueue(folder)
     # Without locks, or for an unknown container, nobody can complete the job.
     if process.HAS_LOCKS and not queue.unknown(setting_of(entry)):
         queue.add(entry)
 
 
-class Stall(NamedTuple):
+class Stall:
     """The seconds that a process has waited since the helper last showed progress, and the mark of that."""
 
-    seconds: float = 0.0
-    mark: int = 0
+    def __init__(self, seconds: float = 0.0, mark: int = 0) -> None:
+        self.seconds = seconds
+        self.mark = mark
 
-    def after(self, seconds: float, mark: int) -> Stall:
-        """Return the stall after so many further seconds."""
-        return Stall(self.seconds + seconds if mark == self.mark else 0.0, mark)
+    def note(self, seconds: float, mark: int) -> None:
+        """Note that many further seconds; another mark is progress."""
+        self.seconds = self.seconds + seconds if mark == self.mark else 0.0
+        self.mark = mark
 
 
 def wait(
     folder: str,
     digest: str,
+    stall: Stall,
     patience: float,
     most: float = inf,
     starts: bool = True,
-    stall: Stall | None = None,
-) -> tuple[Stall, float]:
-    """Wait until the job of a key digest has gone; return the stall of the helper as it is then, and the seconds waited.
+) -> float:
+    """Wait until the job of a key digest has gone; return the seconds waited, and note the stall of the helper.
 
     The wait ends after `patience` seconds without progress, those of earlier waits included, or `most` in all. It ends
     at once if no helper will do the job soon: it is stopped, this host lacks the device, or none is alive and none can
@@ -95,25 +95,21 @@ def wait(
     """
     queue, pause = JobQueue(folder), 0.005
     began = before = time.monotonic()
-    stall = (stall or Stall()).after(0.0, queue.progress())
-    while (
-        stall.seconds < patience
-        and before - began < most
-        and (job := queue.find(digest)) is not None
-    ):
-        if queue.is_lacking(job.setting):
+    stall.note(0.0, queue.progress())
+    while stall.seconds < patience and before - began < most:
+        job = queue.find(digest)
+        if job is None or queue.is_lacking(job.setting):
             break
-        if (
-            state_of(str(queue.holder())) in STOPPED
-            if queue.has_helper()
-            else not (starts and start(folder))
-        ):
+        if queue.has_helper():
+            if state_of(str(queue.holder())) in STOPPED:
+                break
+        elif not (starts and start(folder)):
             break
         time.sleep(pause)
         now = time.monotonic()
-        stall = stall.after(now - before, queue.progress())
+        stall.note(now - before, queue.progress())
         before, pause = now, min(pause * 1.2, 0.02)
-    return stall, before - began
+    return before - began
 
 
 def dismiss(folder: str) -> None:

@@ -188,7 +188,7 @@ def bitcode_fault(content: bytes) -> str:
 def _fault(path: str) -> str:
     """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
     try:
-        with trust.reading(path) as stream:
+        with trust.open_to_read(path) as stream:
             # A FIFO may give None.
             content = stream.read() or b""
     except (FileNotFoundError, PermissionError):
@@ -207,7 +207,7 @@ def _programs(cache: str) -> list[str]:
 def _own(path: str) -> bytes:
     """Return the content of a file that only this user can write; empty if there is none."""
     with suppress(OSError):
-        return trust.content(path, trust.LARGEST)[0]
+        return trust.read(path, trust.LARGEST)[0]
     return b""
 
 

@@ -27,8 +27,8 @@ from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
-from kcl.cache.locks import close_lock, is_at, is_locked, open_lock
-from kcl.cache.stores import safe
+from kcl.cache.locks import close_lock, is_at, open_lock, try_lock
+from kcl.cache.stores import make_safe
 from kcl.cache.stores.directory import Directory, publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import DamagedEntry
@@ -126,7 +126,7 @@ class JobQueue:
     def note_unknown(self, setting: str, version: int) -> None:
         """Note that the PoCL of a setting writes containers of an unknown version, and drop the setting's jobs."""
         with suppress(OSError):
-            os.close(trust.opened(f"{self.folder}/{setting}/{_WRITES}{version}", trust.LOCK))
+            os.close(trust.open_file(f"{self.folder}/{setting}/{_WRITES}{version}", trust.LOCK))
         for job in self.jobs():
             if job.setting == setting:
                 self.drop(job.address)
@@ -135,7 +135,7 @@ class JobQueue:
         """Note whether this host has the device of a setting."""
         path = f"{self.folder}/{setting}/{_LACKS}{host()}"
         with suppress(OSError):
-            os.unlink(path) if is_there else os.close(trust.opened(path, trust.LOCK))
+            os.unlink(path) if is_there else os.close(trust.open_file(path, trust.LOCK))
 
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
@@ -162,7 +162,7 @@ class JobQueue:
         texts = []
         with suppress(OSError):
             for path in self._notes():
-                texts.append(trust.content(path, 500)[0].decode("utf-8", "replace"))
+                texts.append(trust.read(path, 500)[0].decode("utf-8", "replace"))
         return texts
 
     def forget_failures(self, most: int = _MOST_NOTES) -> None:
@@ -211,7 +211,7 @@ class JobQueue:
 
         The last one's remains until the lock is taken again.
         """
-        with suppress(OSError, ValueError), trust.reading(self._lock_path) as stream:
+        with suppress(OSError, ValueError), trust.open_to_read(self._lock_path) as stream:
             return int(stream.read(20).partition(b" ")[0])
         return 0
 
@@ -246,7 +246,7 @@ class JobQueue:
     def _locked(self, shared: bool) -> int | None:
         descriptor, is_mine = open_lock(self._lock_path), False
         try:
-            is_mine = is_locked(descriptor, shared)
+            is_mine = try_lock(descriptor, shared)
         finally:
             if not is_mine:
                 close_lock(descriptor)
@@ -282,4 +282,4 @@ def setting_of(job: Entry) -> str:
 def host() -> str:
     """Return this host's name as a file's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
-    return safe(name, 80) or "local"
+    return make_safe(name, 80) or "local"

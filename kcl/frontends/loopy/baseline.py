@@ -77,11 +77,24 @@ class TakenModules:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
         self.functions = WeakKeyDictionary[FunctionType, dict[Any, Any]]()
-        # No audit hook can be removed, so the state lasts as long as the process.
-        sys.addaudithook(_hear)
+        self.hears = False
 
 
 state = process.shared(TakenModules)
+
+
+def hear(modules: Iterable[str] = ()) -> None:
+    """Hear of changes of the functions of more modules from now on.
+
+    Python tells of each import and of each attribute of a function that is read, which costs 7 ms while loopy is
+    imported and walked. So this comes after both.
+    """
+    for name in modules:
+        state().taken.setdefault(name, [])
+    if not state().hears:
+        # No audit hook can be removed, so the state lasts as long as the process.
+        sys.addaudithook(_hear)
+        state().hears = True
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -100,7 +113,7 @@ def _module(function: FunctionType) -> str:
 def is_told() -> bool:
     """Return True if Python tells of changes of functions; a hook of the program may keep others away."""
     probe = FunctionType(_module.__code__, {"__name__": __name__})
-    state()
+    hear()
     probe.__defaults__ = ()
     return probe in state().functions
 

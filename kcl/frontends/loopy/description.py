@@ -8,10 +8,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl.cache.key import Part
-from kcl.errors import UnknownInput
-from kcl.frontends.loopy import texts
-from kcl.frontends.loopy.callables.content import content
 from kcl.frontends.loopy.record import Record, ordered
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
@@ -20,10 +16,9 @@ _LARGE = 10_000
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-    """Return a record as JSON: calls in their order, each with its place and the texts of its arguments.
+    """Return a record as JSON, in the form of `kcl.inspect.explain.listing`: calls in their order.
 
-    `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
-    for, `shown` the expressions in ordinary notation, by their texts.
+    `names` gives the names of a function's parameters.
     """
     numbers: dict[str, int] = {}
     calls: list[dict[str, Any]] = []
@@ -34,27 +29,26 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
         if call.digest not in numbers:
             calls.append(_call(call, numbers, names))
             numbers[call.digest] = len(calls)
-            reached |= {value.digest: [*map(list, value.parts)] for value in call.described}
-            for thing, text in call.kept:
-                reached |= {
-                    digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()
-                }
-                shown |= {text: notation} if (notation := _notation(thing)) else {}
+            counted = [*call.described, *[content for _thing, content in call.rechecked]]
+            reached |= {
+                content.digest: [*map(list, content.parts)] for content in counted if content.parts
+            }
+            for thing, content in call.rechecked:
+                shown |= {content.exact(): notation} if (notation := _notation(thing)) else {}
     return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
 
 def _call(
     record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None
 ) -> dict[str, Any]:
-    first = 3 + len(record.arguments)
-    positional = record.digested[3:first]
-    named = zip(record.digested[first::2], record.digested[first + 1 :: 2], strict=True)
+    count = len(record.arguments)
+    positional, others = record.texts[:count], record.texts[count:]
     parameter_names = names(record.function, len(positional)) if names is not None else []
     labels = [
         parameter_names[i] if i < len(parameter_names) else str(i + 1)
         for i in range(len(positional))
     ]
-    pairs = [*zip(labels, positional, strict=True), *named]
+    pairs = [*zip(labels, positional, strict=True), *zip(others[::2], others[1::2], strict=True)]
     return {
         "function": record.function,
         "place": str(record.place),
@@ -75,18 +69,6 @@ def _numbered(text: str, numbers: dict[str, int]) -> str:
         return match[0] if number is None else f"call {number}"
 
     return _REFERENCE.sub(named, text) if "<" in text else text
-
-
-def _reached(value: Any, text: str) -> dict[str, list[Part]]:
-    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
-
-    This runs on a miss, so that a hit keeps no parts.
-    """
-    try:
-        now = content(value)
-    except UnknownInput:
-        return {}
-    return {now.digest: [*now.parts]} if now.parts and text == texts.walked(value) else {}
 
 
 def _notation(value: Any) -> str:

@@ -9,7 +9,7 @@ before kcl attended it has plain values, and the names of functions and classes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -42,6 +42,7 @@ def take(names: list[str]) -> None:
     """Take what modules hold as their imports ended. No error of theirs reaches the import."""
     # What is not taken is compared later as a module that kcl did not attend to.
     with suppress(Exception):
+        baseline.hear()
         for name in names:
             baseline.state().taken[name] = _holders(name, sys.modules.get(name))
 
@@ -52,7 +53,7 @@ def _holders(name: str, module: Any) -> list[Holder]:
     def inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
         for key, value in pairs:
             kind: Any = type(value)
-            # Functions of other modules are left out, and methods.
+            # The attributes of a function are taken with its own module. Those of a method are not taken.
             if kind is FunctionType:
                 if type(thing) is ModuleType and value.__module__ == thing.__name__:
                     yield key, "", vars(value)
@@ -67,11 +68,15 @@ def _holders(name: str, module: Any) -> list[Holder]:
 
 
 class _Changed:
-    """A holder in which something was changed: the names, whose values may change further without a word."""
+    """A holder in which names got other values. These are encoded at each request, since they may change in place."""
 
     def __init__(self, holder: Holder) -> None:
         self._holder = holder
         self._pairs = [pair for pair in holder.differing().items() if not holder.is_nothing(*pair)]
+
+    def counts(self) -> bool:
+        """Return True if something changed that may count: of most modules it is that one below them was imported."""
+        return bool(self._pairs) or isinstance(self._holder.thing, TABLES)
 
     def texts(self, encoder: Any) -> list[str]:
         """Return the texts of what the holder holds and did not hold as it was taken."""
@@ -91,7 +96,7 @@ def _is_as_taken(holder: Holder) -> bool:
 
 
 def _shown(holder: Holder) -> str:
-    """Return the text of what a holder holds, as far as that is known without a walk."""
+    """Return the text of a holder of a module that was there before kcl attended: plain values, and names of code."""
     pairs = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
     return f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(value)}' for key, value in pairs]))}"
 
@@ -128,32 +133,41 @@ class _Package:
         is_of_graphs = name == LIBRARIES_OF_GRAPHS
         mine = distributions.GRAPHS if is_of_graphs else (name, *requirements.all_required(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
-        self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
-        self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
-        self._taken, self._early = list[Holder](), list[Holder]()
-        for name, module in self._modules.items():
-            holders = baseline.state().taken.setdefault(name, [])
-            if holders and holders[0].thing is module:
-                self._taken += holders
-            else:
-                self._early += _holders(name, module)
+        self._seen, self._told = set[str](), len(baseline.state().functions)
+        self._modules = dict[str, Any]()
         self._watch = Watch()
-        # The watch begins before the comparison, so no change falls between the two.
-        self._watch.add([holder.thing for holder in (*self._taken, *self._early)])
+        # In the order of the watch, each with the name of its module.
+        self._holders = list[tuple[str, Holder]]()
+        # The places of what was there before kcl attended, and the text of that. It is written at the first request.
+        self._early, self._shown = set[int](), ""
         # The holders in which something was changed, by their places.
         self._changed: dict[int, _Changed] = {}
-        self._compare(set(range(len(self._taken))))
-        # The text of what was there before kcl attended. It is written at the first request.
-        self._shown = ""
+        self._add()
+
+    def _add(self) -> None:
+        """Look at the modules that were imported since the last look."""
+        seen, self._seen = self._seen, {*sys.modules}
+        start = len(self._holders)
+        for name in self._mine(self._seen - seen):
+            module = self._modules[name] = sys.modules.get(name)
+            holders = baseline.state().taken.setdefault(name, [])
+            if not holders or holders[0].thing is not module:
+                holders, first = _holders(name, module), len(self._holders)
+                self._early.update(range(first, first + len(holders)))
+                self._shown = ""
+            self._holders += [(name, holder) for holder in holders]
+        if start < len(self._holders):
+            # The watch begins before the comparison, so no change falls between the two.
+            self._watch.add([holder.thing for _name, holder in self._holders[start:]])
+            self._compare(set(range(start, len(self._holders))) - self._early)
 
     def _compare(self, places: set[int]) -> None:
         """Compare the holders at some places with what they held as they were taken."""
         for place in places:
-            holder = self._taken[place]
-            if _is_as_taken(holder):
-                self._changed.pop(place, None)
-            else:
-                self._changed[place] = _Changed(holder)
+            _name, holder = self._holders[place]
+            self._changed.pop(place, None)
+            if not _is_as_taken(holder) and (changed := _Changed(holder)).counts():
+                self._changed[place] = changed
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
@@ -167,30 +181,35 @@ class _Package:
         return sorted(mine)
 
     def stands(self) -> bool:
-        """Return True if nothing was imported since, or changed in a module that was there before kcl attended."""
-        seen, self._seen = self._seen, {*sys.modules}
-        is_same = all(sys.modules.get(name) is module for name, module in self._modules.items())
-        if not is_same or self._mine(self._seen - seen):
+        """Return True if no module was replaced since, and none changed that was there before kcl attended."""
+        if not is_same([*map(sys.modules.get, self._modules)], [*self._modules.values()]):
             return False
-        if self._heard != len(baseline.state().functions):
-            self._heard, self._shown = len(baseline.state().functions), ""
+        # Python has told of one more function that was changed.
+        if self._told != len(baseline.state().functions):
+            self._told, self._shown = len(baseline.state().functions), ""
         changed = self._watch.changed()
-        if changed and max(changed) >= len(self._taken):
+        if not changed.isdisjoint(self._early):
             return False
         self._compare(changed)
+        self._add()
         return True
 
     def text(self, encoder: Any) -> str:
         """Return the text of what differs, as it is now, and of what was there before kcl attended."""
-        changes = [self._changed[place] for place in sorted(self._changed)]
-        differing = [line for changed in changes for line in changed.texts(encoder)]
+        places = self._ordered(self._changed)
+        differing = [line for place in places for line in self._changed[place].texts(encoder)]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
         for holder in baseline.functions():
             function = holder.thing
             if any(function.__globals__ is names for names in mine) and holder.differing():
                 differing.append(f"{function.__qualname__}: {encoder.encode(function)}")
-        self._shown = self._shown or "; ".join(map(_shown, self._early))
+        early = [] if self._shown else self._ordered(self._early)
+        self._shown = self._shown or "; ".join([_shown(self._holders[place][1]) for place in early])
         return shorten("; ".join([*differing, self._shown]))
+
+    def _ordered(self, places: Iterable[int]) -> list[int]:
+        """Return places by the names of the modules: in another run they may be imported in another order."""
+        return sorted(places, key=lambda place: (self._holders[place][0], place))
 
 
 def compared(distribution: str) -> str:

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl import frontends
-from kcl.base import attended, process, settings, uncounted
+from kcl.base import attended, hide_from_warnings, process, settings
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING
 
@@ -52,11 +52,12 @@ def install() -> None:
         # A second call would put the function in front of itself.
         if _import is not None:
             return
+        # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
+        # through the function is heard.
+        if not _is_switched_off():
+            attended.Listener(_leading, _take).install()
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
-    # With that layer off no key asks what packages hold.
-    if not _is_switched_off():
-        attended.Listener(_leading, _take).install()
     frontends.receive("loopy", named_by)
 
 
@@ -71,7 +72,7 @@ def _leading(name: str) -> str:
 
         is_asked = insides.listener in sys.meta_path
         _state().attends = True
-        insides.attend()
+        insides.listener.install()
         # The listener of `insides` has the module: it asks this one, or is asked as this one goes on.
         return "" if is_asked else top
     # For most imports the answer needs no further module.
@@ -161,7 +162,7 @@ def _faced_import(
     return face.submodule(name) if fromlist else face.face
 
 
-uncounted(_faced_import)
+hide_from_warnings(_faced_import)
 
 
 def _is_faced(names: dict[str, Any]) -> bool:

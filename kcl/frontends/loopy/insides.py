@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import below_kcl, is_of_kcl, process, settings
+from kcl.base import is_being_imported, is_of_kcl, process, settings, unwrap
 from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
@@ -72,10 +72,19 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
-    is_early = listener not in sys.meta_path
     listener.install()
     if not is_off():
-        _take(is_early)
+        _take(is_early=True)
+        baseline.hear(_state().modules)
+
+
+def _begins() -> None:
+    """Find the changes before an import; at the first one take what is there."""
+    if _state().modules:
+        now()
+    elif not is_off():
+        with _state().lock:
+            _take(is_early=True)
 
 
 def _ended(_names: list[str]) -> None:
@@ -83,6 +92,7 @@ def _ended(_names: list[str]) -> None:
         with _state().lock:
             _absorb()
             _take()
+            baseline.hear(_state().modules)
 
 
 @functools.cache
@@ -94,7 +104,7 @@ def _is_generators(name: str) -> bool:
 listener = Listener(
     lambda name: "generators" if _is_generators(name) else "",
     _ended,
-    begins=lambda: _state().modules and now(),
+    begins=_begins,
 )
 
 
@@ -115,17 +125,17 @@ def _take(is_early: bool = False) -> None:
         name: module
         # The list is a copy: another thread may import a module meanwhile.
         for name, module in list(sys.modules.items())
-        if type(module) is ModuleType and name not in state.modules and _is_generators(name)
+        if type(module) is ModuleType
+        and name not in state.modules
+        and _is_generators(name)
+        # What such a module lacks would count as added by the program.
+        and not is_being_imported(module)
     }
     if not modules:
         return
-    # Changes until now are found first: the watch forgets them as more is added.
-    _compare(_changed())
     for name, module in modules.items():
         new += baseline.take(name, module, _inner, state.found)
     state.modules |= modules
-    # The hook of this state hears every attribute of a function that is read, so it comes after the walk.
-    baseline.state().taken |= {name: [] for name in modules}
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
@@ -190,7 +200,7 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
     ):
         return False
     functions = _function(now), _function(before)
-    below = [*map(below_kcl, functions)]
+    below = [*map(unwrap, functions)]
     is_kcls = any(map(is_of_kcl, functions))
     return not is_kcls or (below[0] is not below[1] and not any(map(is_of_kcl, below)))
 
@@ -211,8 +221,8 @@ def _is_own(value: Any) -> bool:
     if type(function) is FunctionType:
         module = str(function.__globals__.get("__name__", ""))
         # The program's own function may stand below one of kcl's.
-        if module[:4] == "kcl." and below_kcl(function) is not function:
-            return _is_own(below_kcl(function))
+        if module[:4] == "kcl." and unwrap(function) is not function:
+            return _is_own(unwrap(function))
         return _has_own_code(module, function.__code__.co_filename)
     kind = function if isinstance(function, type) else type(function)
     return not callable(function) or _is_theirs(str(kind.__module__))
@@ -256,13 +266,13 @@ def refuse() -> None:
 def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
-    if listener.is_under_way() or (
-        "loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")
-    ):
+    loopy = sys.modules.get("loopy")
+    if listener.is_under_way() or is_being_imported(loopy):
         # A thread is importing loopy, and the baseline is made as that ends.
         return {}
     with state.lock:
-        if not state.modules:
+        # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
+        if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
         _compare(_changed())
         return _changes()
@@ -346,4 +356,4 @@ def original(holder: str, name: str) -> Any:
     if not state.modules:
         attend()
     value = state.named[holder].held.get(name) if holder in state.named else None
-    return None if value is _UNKNOWN or isinstance(value, functools.partial) else below_kcl(value)
+    return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)

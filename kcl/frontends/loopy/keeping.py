@@ -1,8 +1,8 @@
 """Arguments that loopy keeps by reference: how kcl sees that it does, and what they held at a call.
 
-A call whose arguments are kept is carried out with the program's own objects. If they changed since the call, they get
-the content of the call back while it is carried out. The numbers of an array count at the look-up alone: no call reads
-them.
+What loopy keeps a program may change after the call, and loopy's unit changes with it. So such a call is carried out
+with the program's own objects. If they changed since the call, they get the content of the call back while it is
+carried out. The numbers of an array count at the look-up alone: no call reads them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def changeable(value: Any) -> Iterator[Any]:
         yield from changeable(item)
 
 
-def watched(value: Any) -> list[Any]:
+def keepable(value: Any) -> list[Any]:
     """List what a call may keep of an argument; a view of a view refers to the array that has the memory."""
     things = [*changeable(value)]
     # The list grows as it is read: the memory of a view may be a view itself.
     for thing in things:
-        shown = getattr(thing, "base", None)
-        things += [shown] if shown is not None else []
+        viewed = getattr(thing, "base", None)
+        things += [viewed] if viewed is not None else []
     return things
 
 
@@ -47,8 +47,8 @@ class ReferenceCount:
 
     def __init__(self, arguments: Any, made: Any = ()) -> None:
         self.grown: set[int] = set()
-        others = {*map(id, watched(made))}
-        self._things = [thing for thing in watched(arguments) if id(thing) not in others]
+        others = {*map(id, keepable(made))}
+        self._things = [thing for thing in keepable(arguments) if id(thing) not in others]
 
     def __enter__(self) -> None:
         # The collector could let go of a reference in the block, and hide one that loopy keeps.
@@ -77,7 +77,7 @@ class CallContent:
         """Return a copy of a container, or of the attributes of an object; the text of an array."""
         own, row = self._own, texts.container(self._own)
         if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
-            return texts.walked(own)
+            return texts.exact_text(own)
         assert row is not None
         return own.copy() if hasattr(own, "clear") else dict(pairs(row.items(own)))
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcl import foreign
-from kcl.base import below_kcl, events, settings, spans
+from kcl.base import events, settings, spans, unwrap
 from kcl.cache import layers
 from kcl.frontends.loopy import moment, proofs, warned
 from kcl.frontends.loopy.proofs import Group
@@ -108,7 +108,7 @@ def asked(record: Record, question: str) -> None:
     if thread.carrying:
         return
     thread.asked = True
-    events.made(
+    events.count_question(
         question if record.function == question else f"{question} of {record.function}",
         str(site() or "?"),
     )
@@ -130,7 +130,7 @@ def loopy(question: str = "") -> Any:
         off = layers.off(settings.GENERATOR, "loopy")
         # If the program has asked before, that question explains the import.
         if question and not (off or thread.carrying or events.total()["made"]):
-            events.made(question, str(site() or "?"))
+            events.count_question(question, str(site() or "?"))
     if question and not thread.carrying:
         thread.asked = True
     return package
@@ -146,7 +146,7 @@ def _original(name: str) -> Any:
     value = moment.loaded()
     for part in name.split("."):
         value = getattr(value, part, None)
-    value = below_kcl(value)
+    value = unwrap(value)
     return value if str(getattr(value, "__module__", "")).startswith("loopy") else None
 
 
@@ -158,12 +158,12 @@ def own(name: str) -> Any:
         return original
     for part in name.split("."):
         value = getattr(value, part)
-    return below_kcl(value)
+    return unwrap(value)
 
 
 def is_own(name: str, value: Any) -> bool:
     """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
-    return value is not None and below_kcl(value) is _original(name)
+    return value is not None and unwrap(value) is _original(name)
 
 
 def is_replaced(method: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from kcl.base import settings
+from kcl.base import is_being_imported, settings
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import GENERATING
@@ -22,10 +22,9 @@ CHANGED = "the generators were changed after the key"
 
 
 def loaded() -> Any:
-    """Return the real loopy if it is imported, else None."""
+    """Return the real loopy if it is imported, and its import has ended; else None."""
     package = sys.modules.get("loopy")
-    # This is its last name: without it a thread is still importing the package.
-    return package if hasattr(package, "set_default_target") else None
+    return None if is_being_imported(package) else package
 
 
 class Moment(NamedTuple):

@@ -74,13 +74,13 @@ _unwritten = process.own(UnwrittenProofs)
 
 
 class Group:
-    """The proofs of the calls in one file; read as often as rows came, written where they have grown."""
+    """The proofs of the calls in one file. They are read again once the layer has new rows, and written if they grew."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._own_key: Key | None = None
-        # The moment of the layer when its rows were read last.
-        self._as_of: object = None
+        # `Layer.moment` of the last read.
+        self._read_at: object = None
         self.known: dict[str, Proof] = {}
         # The proofs that are still to be written.
         self.new: dict[str, Proof] = {}
@@ -89,7 +89,8 @@ class Group:
 
     @property
     def _key(self) -> Key:
-        # Without a lock: a fork may happen while another thread reads the files of the generators.
+        # `functools.cached_property` has a lock in older Pythons. A fork while another thread reads the files of the
+        # generators would leave it locked in the child.
         if self._own_key is None:
             self._own_key = Key((Part("proofs", self._name), *moment.shared()))
         return self._own_key
@@ -99,9 +100,9 @@ class Group:
         layer, proven = layers.generator(), _state().proven
         now = layer.moment()
         # Where no store has rows, no file of a generator is read for the key.
-        if self._as_of == now or not (now or layer.stores[1:]):
+        if self._read_at == now or not (now or layer.stores[1:]):
             return
-        self._as_of = now
+        self._read_at = now
         layers.generator().memory.pop(self._key.digest, None)
         for digest, (keeps, warned, facts) in _proven(self._stored()).items():
             # What this process proved itself is younger than the row.
@@ -159,7 +160,7 @@ def find(digest: str, where: Group) -> Proof | None:
     if known(digest) is None:
         where.read()
     # A remote is asked once in a process, before a call is carried out for want of a proof.
-    if known(digest) is None and layers.generator().came():
+    if known(digest) is None and layers.generator().pull_before_miss():
         where.read()
     return known(digest)
 
@@ -183,8 +184,9 @@ def use() -> None:
 
 def write() -> None:
     """Publish the unpublished proofs of all groups if a unit has a key. Raises nothing unless `KCL_STRICT=fault`."""
-    is_asked = bool(events.total()["made"])
-    if (is_asked and not _state().are_used) or layers.generator().off(_LOOPY):
+    has_made = bool(events.total()["made"])
+    # Where a program asked for its units, and for no code, a call that waited would be carried out all the same.
+    if (has_made and not _state().are_used) or layers.generator().off(_LOOPY):
         return
     # The list is a copy: another thread may begin a group meanwhile.
     for group in list(_state().groups.values()):

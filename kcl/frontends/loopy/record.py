@@ -65,17 +65,18 @@ def site() -> CallSite | None:
 class Record(StandIn):
     """One call into loopy: a function's name, its arguments and its place. Thread-safe.
 
-    In the arguments of another record it stands for its result. `call` is what carries it out, None for loopy's own
-    function. `group` has its proof, None for that of the file.
+    In the arguments of another record it stands for its result.
     """
 
+    # What carries the record out; None for loopy's own function.
     call: Callable[..., Any] | None = None
+    # The group that has its proof; None for that of the file.
     group: Any = None
-    # True if its code is found by the identity of the unit.
+    # True if the key of its code has the identity of the unit in place of the digest.
     finds_unit = False
-    # Why no proof and no code of it is kept.
+    # The reason why no proof and no code of it is kept.
     unkept = ""
-    # The arguments that count by their text, with a digest of parts.
+    # The contents by which a call counts beside its arguments.
     described: tuple[Any, ...] = ()
 
     def __init__(
@@ -86,22 +87,25 @@ class Record(StandIn):
         moment: Moment,
         place: CallSite,
     ) -> None:
-        """Take the arguments as they are now; raise UnknownInput where an argument has no exact text."""
+        """Take the arguments as they are now; raise UnknownInput if an argument has no exact text."""
         self.function = function
         self.place = place
         self.moment = moment
-        taken = ArgumentParts()
-        self._take(arguments, keywords, taken)
+        parts = ArgumentParts()
+        self._take(arguments, keywords, parts)
         # The records that the arguments come from, in their order.
-        self.inputs = taken.inputs
-        self.kept = taken.kept
-        self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
+        self.inputs = parts.inputs
+        # Objects in the arguments that count again at the look-up, with their contents at the call.
+        self.rechecked = parts.rechecked
+        # True if something counts again at the look-up, here or in a record before.
+        self.may_change = bool(self.rechecked) or any(record.may_change for record in self.inputs)
         # The program's own arguments, until the record waits for a call that keeps none of them.
-        self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
-        # The content of the arguments at the call, if loopy keeps them.
-        self.held: list[Any] = []
-        # None if loopy keeps a container that is not the program's.
+        self.own_arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
+        # True if loopy keeps arguments by reference: then these are their contents at the call. None if loopy keeps a
+        # container that is not the program's. No content of that can be given back, so no proof is written.
         self.keeps_arguments: bool | None = False
+        self.contents: list[Any] = []
+        # True if a proof stands for the call, which is carried out when its result is needed.
         self.waits = False
         # True if a program holds parts of the unit and may change them.
         self.exposed = False
@@ -109,8 +113,9 @@ class Record(StandIn):
         # What the proof has of the result.
         self.facts: dict[str, Any] = {}
         self._made: Any = _NOTHING
-        # The warnings of loopy from the time when the record was carried out.
+        # The warnings that loopy gave as the record was carried out.
         self.heard: list[Any] = []
+        # The kernels of launches of the unit, by what decides them.
         self.kernels: dict[Any, Any] = {}
         # This comes once the record is whole: another thread may expose an input just then, and with it this one.
         for record in self.inputs:
@@ -120,33 +125,29 @@ class Record(StandIn):
             self.exposed = True
 
     def _take(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], parts: ArgumentParts
     ) -> None:
-        digested = [
-            self.function,
-            "argument checks skipped" if self.moment.skips else "",
-            str(len(arguments)),
-        ]
-        copies = []
-        for value in arguments:
-            text, copied = texts.take(value, taken)
-            digested.append(text)
-            copies.append(copied)
-        self.arguments = tuple(copies)
-        self.keywords = {}
-        for name in sorted(keywords):
-            text, self.keywords[name] = texts.take(keywords[name], taken)
-            digested += name, text
-        # The texts behind the digest.
-        self.digested = digested
-        has_fields = any(map(_fields, (*arguments, *keywords.values()))) or any(
-            _fields(value) != () for value, _ in taken.kept
+        """Copy the arguments, and digest the function, the state of the generators, and the texts of the arguments."""
+        taken = [texts.take(value, parts) for value in arguments]
+        named = {name: texts.take(keywords[name], parts) for name in sorted(keywords)}
+        self.arguments = tuple([copied for _text, copied in taken])
+        self.keywords = {name: copied for name, (_text, copied) in named.items()}
+        # The texts of the arguments by position, then the name and the text of each other one.
+        self.texts = [text for text, _copied in taken]
+        for name, (text, _copied) in named.items():
+            self.texts += name, text
+        # True if a structure may be in it. An object may lead to one, unless it is a dtype without fields.
+        self.structured = (
+            any(map(_fields, (*arguments, *keywords.values())))
+            or any(_fields(thing) != () for thing, _content in parts.rechecked)
+            or any(record.structured for record in parts.inputs)
         )
-        # True if a structure may be in it.
-        self.structured = has_fields or any(record.structured for record in taken.inputs)
-        if self.moment.structures and (self.structured or self._names(self.moment.structures)):
-            digested[1] += f"; structures {self.moment.structures}"
-        self.digest = texts.digest(digested)
+        state, structures = "", self.moment.structures
+        if self.moment.skips:
+            state = "argument checks skipped"
+        if structures and (self.structured or self._names(structures)):
+            state += f"; structures {structures}"
+        self.digest = texts.digest([self.function, state, str(len(arguments)), *self.texts])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
         # A program may copy a unit while another thread asks it. The record is shared by both.
@@ -183,27 +184,25 @@ class Record(StandIn):
     def _carried_out(
         self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]
     ) -> Any:
-        """Call loopy with the program's own arguments, except those in which something stands for loopy's objects.
+        """Call loopy with the program's own arguments. Note which of them loopy keeps by reference.
 
-        The arguments to which more references lead after the call are kept by loopy.
+        Only a container in which something stands for loopy's objects is a copy. loopy keeps those to which more
+        references lead after the call: the program may change them later, and the unit changes with them.
         """
         from kcl.frontends.loopy import keeping
 
         # Without the program's own arguments, which no call keeps then, the copies are as good.
-        arguments = self.given or (self.arguments, self.keywords)
+        arguments = self.own_arguments or (self.arguments, self.keywords)
         passed = texts.mapped(arguments, texts.real)
         made_before = [record.real() for record in self.inputs]
         contents = keeping.hold(arguments)
         references = keeping.ReferenceCount((arguments, passed), made_before)
-        with keeping.as_of_call(self._held_before()), references:
+        with keeping.as_of_call(self._all_contents()), references:
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:
-            own = {*map(id, keeping.watched(arguments))}
-            self.held, self.keeps, self.keeps_arguments = (
-                contents,
-                True,
-                references.grown <= own or None,
-            )
+            own = {*map(id, keeping.keepable(arguments))}
+            self.contents, self.may_change = contents, True
+            self.keeps_arguments = references.grown <= own or None
             self.exposed = self.exposed or self.keeps_arguments is None
         return made
 
@@ -211,31 +210,29 @@ class Record(StandIn):
         """Wait; loopy is known to keep arguments by reference, or to keep none."""
         self.waits = True
         if not keeps_arguments:
-            self.given = None
+            self.own_arguments = None
             return
         from kcl.frontends.loopy import keeping
 
-        self.held, self.keeps, self.keeps_arguments = keeping.hold(self.given), True, True
+        self.contents, self.may_change = keeping.hold(self.own_arguments), True
+        self.keeps_arguments = True
 
-    def _held_before(self) -> list[Any]:
-        """List what loopy keeps of the arguments of the calls that led here."""
-        return (
-            [content for record in ordered(self, _keeping) for content in record.held]
-            if self.keeps
-            else []
-        )
+    def _all_contents(self) -> list[Any]:
+        """List the contents that loopy keeps of the arguments of this call, and of those that led here."""
+        return [content for record in ordered(self, _changing) for content in record.contents]
 
     def changed(self) -> bool:
-        """Return True if the digest may no longer describe the unit.
+        """Return True if the digest may no longer describe the unit, for a key.
 
-        A program holds parts of the unit, or an object that loopy keeps by reference has changed since the call,
-        here or further up.
+        A program holds parts of the unit, or an object in the arguments has changed since the call: of this record, or
+        of one before it.
         """
-        if self.exposed or not self.keeps:
-            return self.exposed
-        kept = [pair for record in ordered(self, _keeping)[::-1] for pair in record.kept]
-        return any(content.is_changed() for content in self._held_before()) or any(
-            _text(thing) != text for thing, text in kept
+        if self.exposed:
+            return True
+        return any(content.is_changed() for content in self._all_contents()) or any(
+            _text(thing) != counted.exact()
+            for record in ordered(self, _changing)
+            for thing, counted in record.rechecked
         )
 
     def kernel(self) -> str:
@@ -250,12 +247,15 @@ class Record(StandIn):
         return str(record.keywords.get("name") or "loopy_kernel")
 
     def is_spoiled(self) -> bool:
-        """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
-        return self.exposed or (
-            self.keeps and any(content.is_changed(in_place=True) for content in self._held_before())
+        """Return True if the digest may no longer describe the unit, for a call that gets it now.
+
+        Numbers in arrays, and callables, count at the look-up alone: loopy does not read them before.
+        """
+        return self.exposed or any(
+            content.is_changed(in_place=True) for content in self._all_contents()
         )
 
-    def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
+    def depends_on(self, structures: tuple[tuple[str, str], ...]) -> bool:
         """Return True if structures, registered with these names by now, may decide the code of the result."""
         records = ordered(self, lambda record: record.inputs) if structures else []
         return bool(records) and (
@@ -263,7 +263,7 @@ class Record(StandIn):
         )
 
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
-        return any(name in text for name, _dtype in structures for text in self.digested)
+        return any(name in text for name, _dtype in structures for text in self.texts)
 
     def is_like(self, other: Record) -> bool:
         """Return True if two records surely have equal results."""
@@ -297,8 +297,8 @@ def _text(value: Any) -> str | None:
         return None
 
 
-def _keeping(record: Record) -> list[Record]:
-    return [other for other in record.inputs if other.keeps]
+def _changing(record: Record) -> list[Record]:
+    return [other for other in record.inputs if other.may_change]
 
 
 def _fields(value: Any) -> Any:

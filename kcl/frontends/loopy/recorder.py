@@ -15,18 +15,16 @@ from kcl.errors import CacheFault, UnknownInput
 from kcl.frontends.loopy import moment, proofs
 from kcl.frontends.loopy.proofs import Group
 from kcl.frontends.loopy.record import CallSite, Record
-from kcl.generate import carrying as carrying
 from kcl.generate import thread as thread
 
 if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
 _LOOPY = frozenset({"loopy"})
-_UNIT = "loopy.translation_unit.TranslationUnit"
 
 
 def group(call: RecipeCall) -> Group:
-    """Return the proofs of a recipe's calls: they belong to the recipe's file."""
+    """Return the proofs of a recipe's calls: they belong to the file of the function that runs."""
     return proofs.group(call.function.__code__.co_filename)
 
 
@@ -42,7 +40,7 @@ def in_recipe() -> bool:
 
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; return True if it waits."""
-    where, proof = _group(record), None
+    where, proof = _group_of(record), None
     try:
         proof = proofs.find(record.digest, where)
     except Exception as error:
@@ -63,9 +61,10 @@ def begin(record: Record) -> bool:
     return True
 
 
-def _group(record: Record) -> Group:
-    file = proofs.group(record.place.file) if thread.call is None else group(thread.call)
-    return record.group or file
+def _group_of(record: Record) -> Group:
+    own: Group | None = record.group
+    file = record.place.file
+    return own or (proofs.group(file) if thread.call is None else group(thread.call))
 
 
 def learn(record: Record, **facts: Any) -> None:
@@ -74,7 +73,7 @@ def learn(record: Record, **facts: Any) -> None:
     proof = proofs.known(record.digest)
     if proof is not None and not record.unkept:
         proofs.add(
-            record.digest, proof._replace(facts={**proof.facts, **record.facts}), _group(record)
+            record.digest, proof._replace(facts={**proof.facts, **record.facts}), _group_of(record)
         )
 
 
@@ -91,7 +90,7 @@ def recorded(
 
 def refused(function: str, error: Exception, place: CallSite | None) -> None:
     """Note why a call is carried out at once; report what is no reason but a fault."""
-    events.made(f"{function}: {error}", str(place or "?"))
+    events.count_question(f"{function}: {error}", str(place or "?"))
     if not isinstance(error, (UnknownInput, RecursionError)):
         _fault(error)
 

@@ -12,7 +12,7 @@ from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import imports, moment, proofs, recorder, unmade
 from kcl.frontends.loopy.record import site
-from kcl.generate.protocol import FrontEnd
+from kcl.generate.protocol import FrontEnd, Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
 
 
-class LoopyResult:
+class LoopyResult(Result):
     """A unit, and its key. The caller makes sure that one thread at a time uses it."""
 
     front_ends = frozenset({"loopy"})
@@ -41,11 +41,10 @@ class LoopyResult:
         is_new: bool = False,
     ) -> None:
         self.name = name
-        self.remark = ""
         self._call = call
         self._value = value
         self._entry = entrypoint
-        # True until the first look-up, which finds the unit as it was when the key was made.
+        # True until the first look-up of a unit that was keyed just before: nothing can have edited it since.
         self._is_new = is_new
         # The record behind the unit when the key was made.
         self._record: Record | None = None
@@ -67,7 +66,7 @@ class LoopyResult:
         return cls(unit, entrypoint, entrypoint=entry, is_new=True)
 
     def renew(self) -> bool:
-        """Forget the key if a program can have edited the unit or the generators since; return True if it did."""
+        """Forget the key if a program can have edited the unit or the generators. Return True if it was forgotten."""
         before, self._is_new = self._is_new, False
         record = unmade.record_of(self._value)
         is_edited = not before and (record is None or record.changed())
@@ -103,16 +102,17 @@ class LoopyResult:
         # A unit without a key is refused here: then no file of a generator is read.
         beside = self._own_parts(now)
         parts = moment.parts()
-        if self._call is not None and self._call.declared.version is not None:
-            parts.append(Part("declared version", self._call.declared.version))
+        if self._call is not None:
+            parts += self._call.declared.parts
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         return [*parts, *beside]
 
     def _own_parts(self, now: moment.Moment) -> list[Part]:
+        """Return the parts that stand for this unit: the digest of its record, or its identity."""
         record = self._record
         if record is not None and not record.finds_unit:
-            structured = record.counts(now.structures)
+            structured = record.depends_on(now.structures)
             return [*moment.state(now, structured), Part("record", record.digest)]
         return [*moment.state(now), Part("unit", self._identity(record))]
 
@@ -158,14 +158,11 @@ class LoopyResult:
 
         record = unmade.record_of(self._value)
         described = (
-            evidence.lone("a unit that loopy made", [])
+            evidence.of_one_call("a unit that loopy made", [])
             if record is None
             else description.listing(record, description.parameters)
         )
         return evidence.of_result(described, self._call, self._key)
-
-    def options(self) -> None:
-        """Decide nothing: loopy's options are part of the code."""
 
 
 def _made(unit: Any) -> Any:

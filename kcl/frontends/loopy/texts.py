@@ -1,8 +1,8 @@
 """The exact text of a value that a program gives to loopy, and a copy of it that later changes do not reach.
 
-Two values with one text mean the same to loopy. This module has the texts of plain values and containers.
-`callables` takes all other values apart: objects by class and attributes, functions by code and references.
-A value that may change, and that is no container of a known class, has no text: the call is carried out at once.
+Two values with one text mean the same to loopy. This module has the texts of plain values, and of containers: Python's,
+arrays, and objects of loopy whose attributes a program may set. `callables` has the texts of all other values. A value
+that may change, and that is no such container, has no text: the call is carried out at once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyop
 # The packages whose classes have texts by name.
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})
 
-# Classes of objects that hold no others, are no iterators, and are not called by loopy.
+# Classes of objects that hold no others, are no iterators, and are not called by loopy. `unmade` adds its own.
 PLAIN: set[type] = {str, *SIMPLE}
+# A long text stays whole: an explanation shows it.
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
@@ -68,15 +69,15 @@ class Instance:
 class ArgumentParts:
     """The findings in the arguments of one call.
 
-    `inputs` has the records that the arguments come from, in their order. `kept` has the objects that count again at
-    the look-up, with their texts: the callables that loopy calls there, and objects that no usual code changes.
+    `inputs` has the records that the arguments come from, in their order. `rechecked` has the objects that count again
+    at the look-up, with their contents: the callables that loopy calls there, and objects that no usual code changes.
     """
 
-    __slots__ = ("inputs", "kept")
+    __slots__ = ("inputs", "rechecked")
 
     def __init__(self) -> None:
         self.inputs: list[Any] = []
-        self.kept: list[tuple[Any, str]] = []
+        self.rechecked: list[tuple[Any, Any]] = []
 
 
 def real(value: Any) -> Any:
@@ -129,7 +130,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def calls_user(value: Any) -> bool:
-    """Return True if an argument holds a callable that loopy could call: no class or object of a library."""
+    """Return True if an argument holds a callable of the program, which loopy may call. Those of libraries are known."""
     kind = class_of(value)
     if kind in PLAIN:
         return False
@@ -183,7 +184,7 @@ _OBJECT = ContainerKind(
     ),
 )
 _ARRAY = ContainerKind(
-    lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like)
+    lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: exact_text(like)
 )
 
 
@@ -204,7 +205,7 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
     return _OBJECT if is_open and not hasattr(value, "_value_") else None
 
 
-# What `unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.
+# By class: what writes a text and a copy, and what leads to loopy's own object. `unmade` adds its own.
 WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
 OWN: dict[type, Callable[[Any], Any]] = {}
 
@@ -219,25 +220,29 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     name = _member(value, kind)
     if name is not None:
         return name, value
-    # A callable of the user is called while loopy generates: then its content counts at the look-up.
+    # loopy calls a callable of the user while it generates: so its content counts at the look-up.
     if not calls_user(value):
         from kcl.frontends.loopy.callables.classes import require_lasting
 
         require_lasting(value)
-    return _kept(value, walked(value), taken)
+    return _rechecked(value, taken)
 
 
 def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
-    named = _public_name(value)
-    return _kept(value, walked(value), taken) if named is None else (named, value)
+    name = _public_name(value)
+    return _rechecked(value, taken) if name is None else (name, value)
 
 
 WRITERS[type] = _class
 
 
-def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:
-    taken.kept.append((value, text))
-    return text, value
+def _rechecked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
+    """Return the text of a value, which counts again at the look-up, and the value itself."""
+    from kcl.frontends.loopy.callables.content import content
+
+    counted = content(value)
+    taken.rechecked.append((value, counted))
+    return counted.exact(), value
 
 
 def _public_name(value: type) -> str | None:
@@ -255,7 +260,7 @@ def _member(value: Any, kind: type) -> str | None:
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
 
 
-def walked(value: Any) -> str:
+def exact_text(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
     from kcl.frontends.loopy.callables.content import content
 

@@ -21,8 +21,10 @@ from kcl.generate.protocol import OpenArguments, Unit
 if TYPE_CHECKING:
     import numpy as np
 
+    from kcl.frontends.loopy.callables.content import Content
+
 _CHANGED = "a callable changed what it reads while loopy ran it, which a hit would not do"
-_UNTOLD = "loopy gave a warning that only the code behind it can give again"
+_ONCE = "loopy gave a warning that only the code behind it can give again"
 # Device programs are also the functions that kernels call; the invoker names the launched ones.
 _LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
@@ -54,12 +56,11 @@ class LoopyUnit(Unit):
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
-        # The digest of the unit as its key was made; empty if the key has a record in its place.
-        self._state = ""
+        # The digest of the content as of the key; empty if the key has a record in its place.
+        self._digest = ""
 
-    @property
-    def volatile(self) -> str:
-        """The reason why the result must not be stored: options that give its generation further effects."""
+    def _refusal(self) -> str:
+        """Return why options of the unit forbid to store its code: they give generation further effects."""
         for name in ("edit_code", "write_wrapper"):
             if getattr(self._options, name):
                 return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
@@ -110,23 +111,19 @@ class LoopyUnit(Unit):
         from kcl.frontends.loopy.callables.content import of_unit, unit_key
 
         counted = of_unit(self._executor.t_unit)
-        self._state = counted.digest
+        self._digest = counted.digest
         return unit_key(counted)
 
-    def state(self, of_all: bool = True) -> str:
-        """Return a digest of the unit as it is now; empty if it cannot be known.
-
-        Unless `of_all`, it is also empty for a unit that leads to no code of a package: then none can change it.
-        """
+    def _content(self) -> Content | None:
+        """Return what the unit counts by now; None if that cannot be known."""
         from kcl.frontends.loopy.callables.content import of_unit
 
         try:
-            counted = of_unit(self._executor.t_unit)
+            return of_unit(self._executor.t_unit)
         except UnknownInput:
-            return ""
-        return counted.digest if of_all or counted.parts else ""
+            return None
 
-    def missed(self, kernel: str) -> None:
+    def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
         if getattr(sys.modules.get("loopy"), "ABORT_ON_CACHE_MISS", False):
             from pytools.persistent_dict import NoSuchEntryError
@@ -144,19 +141,25 @@ class LoopyUnit(Unit):
         Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
-            # A callable of a package may change what it holds while loopy runs it.
-            before = (self._state or self.state(of_all=False)) if has_key else ""
-            generated, untold = self._heard(kernel, dtypes)
             if not has_key:
-                return generated, ""
-            why = self.volatile or (_CHANGED if before and self.state() != before else untold)
-            edited = "" if why else distributions.changed()
-            return generated, why or (
-                f"files of {edited} changed as the program ran" if edited else ""
-            )
+                return self._with_warnings(kernel, dtypes)[0], ""
+            before = self._digest
+            # Code of a package may change what it holds while loopy runs it. Nothing else in a unit changes then.
+            if not before and (counted := self._content()) is not None and counted.parts:
+                before = counted.digest
+            generated, refusal = self._with_warnings(kernel, dtypes)
+            if before and ((counted := self._content()) is None or counted.digest != before):
+                refusal = _CHANGED
+            refusal = self._refusal() or refusal
+            if not refusal and (edited := distributions.changed()):
+                refusal = f"files of {edited} changed as the program ran"
+            return generated, refusal
 
-    def _heard(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
+    def _with_warnings(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code that has the warnings of loopy, which a hit gives again: (Code, why they cannot be given).
+
+        Warnings that cannot be given again are given now.
+        """
         # None in a thread of kcl's own: then no line of the program can be warned.
         place = site()
         heard, facts = list[Any](), None
@@ -168,7 +171,7 @@ class LoopyUnit(Unit):
             if facts is None and place is not None:
                 warned.give(heard, place)
         if facts is None:
-            return generated, _UNTOLD
+            return generated, _ONCE
         return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
@@ -233,10 +236,8 @@ class LoopyUnit(Unit):
         lacking = [a.name for a in inputs if a.dtype is None and a.name not in typed]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
-        names, example = (
-            ", ".join(map(repr, lacking)),
-            f"{lacking[0]}=np.float32, in a call np.float32(2)",
-        )
+        names = ", ".join(map(repr, lacking))
+        example = f"{lacking[0]}=np.float32, in a call np.float32(2)"
         return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {example}"
 
     def _is_input_array(self, name: str) -> bool:

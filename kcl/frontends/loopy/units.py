@@ -19,6 +19,7 @@ from typing import Any
 from kcl.base import port
 from kcl.frontends.loopy import imports
 
+# What `kcl.integrations` probes before it takes the replacements.
 NEEDED = ("TranslationUnit.executor",)
 
 _LOOPY = frozenset({"loopy"})
@@ -31,13 +32,11 @@ _OURS = "_kcl_units"
 
 
 class UnitKernels:
-    """The last kernels of a unit by entry point; a copy of a unit has none.
-
-    A `taken` unit is launched by kcl though the generator layer is off.
-    """
+    """The last kernels of a unit, by entry point; a copy of a unit has none."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
+        # True if kcl launches the unit though the generator layer is off.
         self.taken = False
 
     def __reduce__(self) -> Any:
@@ -117,42 +116,42 @@ def _kernels(unit: Any) -> UnitKernels:
 
 
 def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
-    """Return the kernel of an entry point for the context of `holder`, of the unit as it is now.
-
-    Return None if loopy has to launch it. A kernel is found again while its unit has the same content.
-    """
+    """Return the kernel of an entry point for the context of `holder`; None if loopy has to launch it."""
     from kcl.cache import layers
 
-    off = layers.generator().off(_LOOPY)
-    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (
-        off and not _is_taken(unit)
-    ):
+    is_for_opencl = isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget)
+    if not is_for_opencl or (layers.generator().off(_LOOPY) and not _is_taken(unit)):
         return None
-    from kcl.errors import RecipeError, UnknownInput
-    from kcl.frontends.loopy.result import LoopyResult
+    from kcl.errors import RecipeError
 
-    # This comes before the key, which counts that the unit has this attribute.
-    kernels = _kernels(unit).found
     try:
-        made = LoopyResult.of_unit(unit, entrypoint)
-        try:
-            key = made.key()
-        except UnknownInput:
-            # Each executor generates, as loopy does, without loopy's own caches.
-            return port("kernels").kernel_of(made, holder)
-        kernel = kernels.get(entrypoint)
-        line = kernel and port("kernels").chooser_of(kernel)
-        if (
-            not line
-            or not line.serves(holder)
-            or line.generate.is_mixed
-            or line.generate.key() != key
-        ):
-            kernel = kernels[entrypoint] = port("kernels").kernel_of(made, holder)
-        return kernel
+        return _kernel(unit, entrypoint, holder)
     except Exception as error:
         # The diagnostics are looked up, not imported: an error of loopy has imported them.
         loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
         if not isinstance(error, (RecipeError, loopys)):
             layers.generator().fault("take a unit of loopy", error)
         return None
+
+
+def _kernel(unit: Any, entrypoint: str, holder: Any) -> Any:
+    """Return the kernel of a unit as it is now: the last one, if its unit had the same content."""
+    from kcl.errors import UnknownInput
+    from kcl.frontends.loopy.result import LoopyResult
+
+    kernels = _kernels(unit).found
+    made, kernel = LoopyResult.of_unit(unit, entrypoint), kernels.get(entrypoint)
+    try:
+        key = made.key()
+    except UnknownInput:
+        # Each executor generates, as loopy does, without loopy's own caches.
+        return port("kernels").kernel_of(made, holder)
+    line = kernel and port("kernels").chooser_of(kernel)
+    if (
+        line is None
+        or not line.serves(holder)
+        or line.generate.is_mixed
+        or line.generate.key() != key
+    ):
+        kernel = kernels[entrypoint] = port("kernels").kernel_of(made, holder)
+    return kernel

@@ -37,7 +37,7 @@ def is_absent(name: str) -> bool:
 
 
 def asked_for(stand_in: Any) -> Any:
-    """Return loopy's own class or member, for a question of the program."""
+    """Return loopy's own class or member behind a stand-in, for a question of the program."""
     from kcl.frontends.loopy import making
 
     making.loopy(stand_in.text().partition(".")[2])
@@ -104,7 +104,7 @@ _OPERATIONS = {**vars(builtins), **vars(operator)}
 
 
 def operate(kind: type, names: str) -> None:
-    """Have the instances of a class answer operations as loopy's own objects do."""
+    """Give a class special methods that ask loopy's own object: those that every stand-in has, and others by name."""
     for name in ("repr", "len", "iter", "getitem", *names.split()):
         setattr(kind, f"__{name}__", _of_real(_OPERATIONS[name]))
 
@@ -119,9 +119,11 @@ def member(name: str) -> Member:
 
 
 class _Bare:
-    """A class with the descriptor of an object's own dictionary, which `RecordedResult` hides."""
+    """A class whose instances have a dictionary."""
 
 
+# A program that reads `__dict__` and `__class__` of a result gets loopy's. kcl reads and writes the result's own by these.
+# The dictionary has the `record`; later that of loopy's own object, or `real`, that object, and `origin`, its record.
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
 
@@ -199,10 +201,10 @@ class RecordedResult(_Bare):
 
 
 class Kind(texts.StandInType):
-    """A class that stands for a class of loopy; its instances are recorded.
+    """A class that stands for a class of loopy. A call of it is recorded, and its instance is the result.
 
-    A call of it is recorded, and `isinstance` is answered without loopy where that is possible. loopy answers anything
-    else, by its own class: that is the class of which a program's class inherits, and which an assignment changes.
+    `isinstance` is answered without loopy if that is possible. For anything else loopy's own class is asked. A class of
+    the program inherits from loopy's own class, and an assignment to an attribute changes that.
     """
 
     __slots__ = ()

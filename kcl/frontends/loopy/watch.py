@@ -58,9 +58,9 @@ def items(thing: Any) -> dict[Any, Any]:
     return contents
 
 
-def is_same(ones: list[Any], others: list[Any]) -> bool:
+def is_same(before: list[Any], now: list[Any]) -> bool:
     """Return True if two lists have the same items, and not only equal ones."""
-    return len(ones) == len(others) and all(map(operator.is_, ones, others))
+    return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 def _flat(thing: Any) -> Iterable[Any]:
@@ -68,6 +68,10 @@ def _flat(thing: Any) -> Iterable[Any]:
         return thing, *thing
     contents = items(thing)
     return type(thing), *contents, *contents.values()
+
+
+def _contents(things: dict[int, Any]) -> list[Any]:
+    return [*chain.from_iterable(map(_flat, things.values()))]
 
 
 class Watch:
@@ -86,8 +90,8 @@ class Watch:
         self._last: tuple[Any, list[Any]] = ([], [])
 
     def add(self, things: list[Any]) -> None:
-        """Look at more things, from now on; a change of the others that was not told counts no more."""
-        number = _number()
+        """Look at more things, from now on. What changed of the others since their last look is told yet."""
+        number, others = _number(), dict[int, Any]()
         insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
             target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
@@ -95,8 +99,10 @@ class Watch:
             if inside:
                 self._places[id(target) + inside] = place
             else:
-                self._others[place] = target
+                others[place] = target
+        self._others |= others
         self._things += things
+        numbers, values = self._last
         if self._places:
             import numpy as np
 
@@ -106,12 +112,15 @@ class Watch:
             memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
             self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
             self._offsets = (addresses - first) // _WORD
-        self._last = self._read()
+            numbers = np.append(
+                np.array(numbers, np.int64), self._memory[self._offsets[len(numbers) :]]
+            )
+        self._last = numbers, [*values, *_contents(others)]
 
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the numbers of dictionaries and cells, and the names and contents of other things."""
-        values = [*chain.from_iterable(map(_flat, self._others.values()))]
-        return self._memory[self._offsets] if self._places else [], values
+        numbers = self._memory[self._offsets] if self._places else []
+        return numbers, _contents(self._others)
 
     def changed(self) -> set[int]:
         """Return the positions of the things that were changed since the last call."""
@@ -142,6 +151,7 @@ def _number() -> int | None:
 
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             return None
+    # A dictionary ends with the number, the address of its keys, and that of its values.
     place = dict.__basicsize__ - 3 * _WORD
     seen = list[int]()
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.base import process, settings, uncounted
+from kcl.base import hide_from_warnings, process, settings
 from kcl.cache import layers
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy import executor, making, moment, proofs, recorder, texts, unmade
@@ -54,7 +54,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     for holder, name, make in rows:
         own = getattr(holder, name)
         replaced.append((holder, name, functools.wraps(own)(make(own))))
-        uncounted(replaced[-1][2])
+        hide_from_warnings(replaced[-1][2])
     return replaced
 
 
@@ -199,7 +199,7 @@ def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _recorded(make: Callable[[], Any], function: str) -> Any:
     """Return what `make` returns; None where calls are not recorded, or no key holds what the call gives."""
-    if not recorder.is_on() or settings.GRAPH in layers.generator().chosen.no_cache:
+    if not recorder.is_on() or settings.GRAPH in layers.generator().options.no_cache:
         return None
     try:
         return make()

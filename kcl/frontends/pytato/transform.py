@@ -7,6 +7,7 @@ text.
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -100,6 +101,12 @@ def of_call(value: Any) -> Content:
     return content((packages, _plain(value)))
 
 
+@functools.cache
+def _facts(device: Any) -> list[str]:
+    facts = [str(getattr(device, name)) for name in _DEVICE]
+    return [*facts, device.platform.name, device.platform.version]
+
+
 def _plain(value: Any, name: str = "") -> Any:
     """Return what stands for an object that has no text: of OpenCL, of MPI, and caches."""
     if type(value) in (list, tuple):
@@ -107,8 +114,7 @@ def _plain(value: Any, name: str = "") -> Any:
     opencl: Any = sys.modules["pyopencl"]
     kind = type(value)
     if isinstance(value, opencl.Device):
-        facts = [str(getattr(value, name)) for name in _DEVICE]
-        return [kind, *facts, value.platform.name, value.platform.version]
+        return [kind, *_facts(value)]
     if isinstance(value, (opencl.Context, opencl.CommandQueue)):
         devices = value.devices if isinstance(value, opencl.Context) else [value.device]
         return [kind, *map(_plain, devices)]

@@ -183,7 +183,7 @@ class Source:
         self.code = code
         self.entry = entry
         declared = _listed(entry, "arguments", arguments, (Array, Scalar, Local, Image, Sampler))
-        self.arguments = tuple(_written(entry, argument) for argument in declared)
+        self.arguments = tuple(_with_text(entry, argument) for argument in declared)
         self.global_size = (
             None if global_size is None else expressions.written(entry, "global_size", global_size)
         )
@@ -268,7 +268,7 @@ def _listed(entry: str, parameter: str, value: Any, kinds: tuple[type, ...]) -> 
     return items
 
 
-def _written(entry: str, argument: Declaration) -> Declaration:
+def _with_text(entry: str, argument: Declaration) -> Declaration:
     """Return a declaration with its shape or size as a text."""
     if isinstance(argument, Array):
         return argument._replace(

@@ -29,8 +29,8 @@ _ALLOWED = (
 )
 
 
-# What an expression may use a name for: a number or an array, an image, or a tuple, which sizes of the launch are. An
-# empty kind is that of a name with a meaning elsewhere.
+# What an expression may use a name for: a number or an array, an image, or a tuple, which sizes of the launch are. The
+# kind is empty for a name that this expression cannot use, and another one can.
 VALUE, IMAGE, TUPLE = "value", "image", "tuple"
 
 

@@ -218,21 +218,21 @@ def _dtype_expression(argument: Array | Scalar | Local) -> str:
         raise RecipeError(
             f"argument {argument.name!r}: the dtype {dtype} cannot be passed to a kernel"
         )
-    return _written(layout)
+    return _constructor(layout)
 
 
-def _written(layout: Any) -> str:
+def _constructor(layout: Any) -> str:
     """Write the numpy constructor of the dtype that `layout_of` described."""
     if isinstance(layout, str):
         return f"_np.dtype({layout!r})"
     if "base" in layout:
-        return f"_np.dtype(({_written(layout['base'])}, {tuple(layout['shape'])!r}))"
+        return f"_np.dtype(({_constructor(layout['base'])}, {tuple(layout['shape'])!r}))"
     fields = [
         f"{name!r}: {layout[name]!r}"
         for name in ("names", "titles", "offsets", "itemsize")
         if name in layout
     ]
-    formats = ", ".join(_written(part) for part in layout["formats"])
+    formats = ", ".join(_constructor(part) for part in layout["formats"])
     return (
         f"_np.dtype({{{', '.join(fields)}, 'formats': [{formats}]}}, align={layout['aligned']!r})"
     )

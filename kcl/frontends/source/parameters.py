@@ -45,25 +45,30 @@ def refuse_unlike(source: Source) -> None:
 
 
 def _misfit(source: Source, parameters: list[str]) -> str:
-    """Say how the arguments contradict a list of parameters; empty if they may fit.
+    """Say how the arguments contradict a list of parameters; empty if they may fit."""
+    return _misorder(source, parameters) or _mistype(source, parameters)
 
-    Two or more shared names stand in one order, and have the places of their parameters if no argument lacks. Of a
-    dtype the size counts, and whether it is floating.
-    """
+
+def _misorder(source: Source, parameters: list[str]) -> str:
+    """Say if arguments stand in another order than the parameters of their names. One shared name may be by chance."""
     declared = [argument.name for argument in source.arguments]
     names = [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
     shared = [name for name in declared if name in names]
-    in_places = len(names) != len(declared) or all(
+    is_in_order = shared == [name for name in names if name in declared]
+    is_in_place = len(names) != len(declared) or all(
         names.index(name) == declared.index(name) for name in shared
     )
-    if len(shared) >= 2 and not (
-        in_places and shared == [name for name in names if name in declared]
-    ):
-        return (
-            f"the arguments are declared in the order {', '.join(declared)}, and the kernel has the parameters "
-            f"{', '.join(names)}; list the arguments in the order of the parameters"
-        )
-    if len(names) != len(declared):
+    if len(shared) < 2 or (is_in_order and is_in_place):
+        return ""
+    return (
+        f"the arguments are declared in the order {', '.join(declared)}, and the kernel has the parameters "
+        f"{', '.join(names)}; list the arguments in the order of the parameters"
+    )
+
+
+def _mistype(source: Source, parameters: list[str]) -> str:
+    """Say which argument has a dtype of another size than its parameter, or a floating one for an integer."""
+    if len(parameters) != len(source.arguments):
         return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):

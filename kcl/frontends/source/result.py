@@ -25,7 +25,7 @@ class SourceUnit(Unit):
     """
 
     front_end = "opencl"
-    shown = "kcl.Source"
+    label = "kcl.Source"
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -37,7 +37,7 @@ class SourceUnit(Unit):
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The declared arguments."""
-        return tuple([_known(argument) for argument in self._source.arguments])
+        return tuple([_argument(argument) for argument in self._source.arguments])
 
     def identity(self) -> str:
         """Return the SHA-256 over all declarations and the source; the program key has the content of the headers."""
@@ -98,8 +98,8 @@ def _fields(argument: Declaration) -> list[Any]:
     return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
 
 
-def _known(argument: Declaration) -> Argument:
-    """Return the facts about an argument that a call needs; a call gives no local memory."""
+def _argument(argument: Declaration) -> Argument:
+    """Return a declaration as every front end describes arguments; a call gives no local memory."""
     if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
         return Argument(

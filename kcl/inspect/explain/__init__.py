@@ -22,6 +22,7 @@ from kcl.inspect.explain.listing import Change, Listing
 
 # The formats of keys: if these differ, other digests say nothing.
 _FORMATS = ("kcl", "format")
+# The parts with digests of code begin so.
 _CODE = ("code ", "class ")
 # The parts with the digests of what a listing shows: the listing says more.
 _CONTENT = frozenset({"record", "source"})
@@ -29,7 +30,7 @@ _CONTENT = frozenset({"record", "source"})
 _NAMED = 8
 # The listings that are read to find the nearest, at most.
 _READ = 32
-# The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
+# The parts that tell one variant of a kernel from another begin so: a change of the program seldom changes them.
 _VARIANT = (PARAMETER, "argument ", "options", "platform", "device")
 # The parts that change together with the device or the platform.
 _FOLLOWING = {
@@ -95,7 +96,7 @@ def find_nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Can
     """
     parts = set(key.parts)
 
-    def far(entry: Candidate, other: Listing | None = None) -> tuple[int, int, float]:
+    def measure(entry: Candidate, other: Listing | None = None) -> tuple[int, int, float]:
         names = {part.name for part in parts.symmetric_difference(entry.key.parts)}
         # Two keys with the same parts are not equal: at least the order of the parts differs.
         variants, distance = 0, max(1, len(names))
@@ -106,21 +107,20 @@ def find_nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Can
         variants += sum(name.startswith(_VARIANT) for name in names)
         return variants, distance, -entry.written
 
-    near = sorted(
-        (
-            entry
-            for entry in candidates
-            if entry.key.digest != key.digest and _find_kind(entry.key) == _find_kind(key)
-        ),
-        key=far,
-    )
+    kind = _find_kind(key)
+    alike = [
+        entry
+        for entry in candidates
+        if entry.key.digest != key.digest and _find_kind(entry.key) == kind
+    ]
+    near = sorted(alike, key=measure)
     # A listing is read from its file, so only those of the nearest keys are.
     recorded = [
         (entry, other)
         for entry in near[:_READ]
         if texts.listing is not None and (other := entry.texts().listing) is not None
     ]
-    return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
+    return min(recorded, key=lambda pair: measure(*pair))[0] if recorded else next(iter(near), None)
 
 
 def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
@@ -129,7 +129,8 @@ def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
     of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing.
     """
-    formats = [part for part in earlier.key.diff(key) if part.name in _FORMATS]
+    differences = earlier.key.diff(key)
+    formats = [part for part in differences if part.name in _FORMATS]
     if formats:
         return [Change(part.name, sentence(part)) for part in formats]
     before = earlier.texts()
@@ -138,13 +139,13 @@ def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         for name, text in texts.sources.items()
         if (old := before.sources.get(name, text)) != text
     }
-    calls, facts = [], listings.compare_facts(before.listing, texts.listing)
+    calls, facts = list[Change](), listings.compare_facts(before.listing, texts.listing)
     if before.listing is not None and texts.listing is not None:
         calls = listings.find_differences(before.listing, texts.listing)
-    differences = [
-        part for part in earlier.key.diff(key) if not (calls or facts) or part.name not in _CONTENT
-    ]
-    differences += [fact for fact in facts if fact.name not in _collect_names(differences)]
+    if calls or facts:
+        differences = [part for part in differences if part.name not in _CONTENT]
+    known = _collect_names(differences)
+    differences += [fact for fact in facts if fact.name not in known]
     differences = _drop_echoes(differences, diffs)
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
@@ -182,27 +183,25 @@ def _collect_names(differences: Iterable[Difference]) -> set[str]:
 def read_texts(parts: Mapping[str, bytes]) -> Texts:
     """Return the texts beside the digests of an entry, or of a miss that stored none; leave out unreadable ones."""
     listing = listings.read(parts.get(listings.PART))
-    if "reached.json" in parts:
-        try:
-            reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))
-            origins = json.loads(parts.get("origins.json", b"{}"))
-            return Texts(
-                reached, {name: Origin(*place) for name, place in origins.items()}, listing
-            )
-        except (ValueError, TypeError, AttributeError):
-            return Texts(listing=listing)
-    source = parts.get("source.cl")
-    return Texts(
-        {} if source is None else {"source": source.decode("utf-8", "replace")}, {}, listing
-    )
+    if "reached.json" not in parts:
+        source = parts.get("source.cl")
+        sources = {} if source is None else {"source": source.decode("utf-8", "replace")}
+        return Texts(sources, {}, listing)
+    try:
+        reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))
+        origins = json.loads(parts.get("origins.json", b"{}"))
+        places = {name: Origin(*place) for name, place in origins.items()}
+        return Texts(reached, places, listing)
+    except (ValueError, TypeError, AttributeError):
+        return Texts(listing=listing)
 
 
 def _find_kind(key: Key) -> str:
     """Tell keys of programs, of results and of recipes apart."""
     names = {part.name for part in key.parts}
-    return (
-        "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
-    )
+    if {"format", "source"} <= names:
+        return "program"
+    return "result" if "result" in names else "recipe"
 
 
 def _find_line(name: str, before: Texts, texts: Texts) -> int:

@@ -15,6 +15,7 @@ reference = "call N"              in an argument, outside of quotes: the N-th ca
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import re
 import textwrap
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 
 from kcl.base.text.layout import alike, cut, shortened
 from kcl.cache.key import PLACE, Key
-from kcl.cache.phrases import WIDTH, Difference, arrow, by_occurrence, sentence, telling, value
+from kcl.cache.phrases import WIDTH, Difference, arrow, sentence, telling, value
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
 PART = "record.json"
@@ -63,7 +64,7 @@ class Call(NamedTuple):
     number: int
     name: str
     place: str
-    arguments: tuple[tuple[str, str], ...]
+    arguments: Mapping[str, str]
     line: str
 
 
@@ -91,42 +92,35 @@ def read(part: bytes | None) -> Listing | None:
 
 def list_calls(record: Mapping[str, Any]) -> Listing:
     """Return the listing of a record; raise KeyError, TypeError, ValueError or AttributeError for anything else."""
-    # `before` is the index of the call that `it` stands for: the last one that is no constructor.
-    calls, names, before = list[Call](), list[str](), -1
+    # `it` is the index of the call whose result the next one calls `it`: the last one that is no constructor.
+    calls, names, it = list[Call](), list[str](), -1
     beside = {str(name): str(text) for name, text in record.get("beside", ())}
     contents = Counter(beside.items())
-    for number, call in enumerate(record["calls"], 1):
-        arguments = tuple(
-            (str(name), _resolve_references(str(text), names, before))
-            for name, text in call["arguments"]
-        )
-        by_name = dict(arguments)
+    for index, call in enumerate(record["calls"]):
+        arguments = {
+            str(name): _resolve_references(str(text), names, it) for name, text in call["arguments"]
+        }
         if call["function"] == "kcl.Source":
-            beside["options"] = " ".join(ast.literal_eval(by_name.get("build_options", "()")))
+            beside["options"] = " ".join(ast.literal_eval(arguments.get("build_options", "()")))
         name = str(call["function"])
         if name in CONSTRUCTORS:
-            name += f" {shortened(by_name['name'], WIDTH)}" if "name" in by_name else ""
+            name += f" {shortened(arguments['name'], WIDTH)}" if "name" in arguments else ""
         else:
-            before = number - 1
+            it = index
         by_position = int(call.get("positional", 0))
         texts = [
             text if place < by_position else f"{label}={text}"
-            for place, (label, text) in enumerate(arguments)
+            for place, (label, text) in enumerate(arguments.items())
         ]
-        calls.append(
-            Call(number, name, str(call.get("place", "")), arguments, f"{name}({', '.join(texts)})")
-        )
+        line = f"{name}({', '.join(texts)})"
+        calls.append(Call(index + 1, name, str(call.get("place", "")), arguments, line))
         names.append(name)
-        contents.update(
-            (name, line) for _label, text in arguments for line in re.split(r"\\n|\n|, ", text)
-        )
-    return Listing(
-        tuple(calls),
-        beside,
-        {digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()},
-        dict(record.get("shown", {})),
-        contents,
-    )
+        lines = (line for text in arguments.values() for line in re.split(r"\\n|\n|, ", text))
+        contents.update((name, line) for line in lines)
+    reached = {
+        digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()
+    }
+    return Listing(tuple(calls), beside, reached, dict(record.get("shown", {})), contents)
 
 
 def _resolve_references(text: str, names: Sequence[str], before: int) -> str:
@@ -176,27 +170,31 @@ def find_differences(before: Listing, after: Listing) -> list[Change]:
     """
     # Two listings of lines are compared. Matching the graphs of calls took 550 lines, and named no cause alone.
     changes: list[Change] = []
-    for gone, added in _find_exchanges(
+    for is_same, gone, added in _match(
         [call.line for call in before.calls], [call.line for call in after.calls]
     ):
-        ours, theirs = before.calls[gone], after.calls[added]
-        apart = [*_find_exchanges([call.name for call in ours], [call.name for call in theirs])]
-        old = new = 0
-        for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
-            pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
-            changes += filter(None, [_compare_calls(before, after, *pair) for pair in pairs])
-            changes += [
-                Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
-                for call in ours[lost]
-            ]
-            changes += [_describe_call(call, " inserted") for call in theirs[more]]
-            old, new = lost.stop, more.stop
-    rest = (
-        [Change("record", f"and {len(changes) - _MOST} more calls differ")]
-        if len(changes) > _MOST
-        else []
-    )
-    return [*changes[:_MOST], *rest]
+        if not is_same:
+            changes += _compare_blocks(before, after, before.calls[gone], after.calls[added])
+    rest = len(changes) - _MOST
+    more = [Change("record", f"and {rest} more calls differ")] if rest > 0 else []
+    return [*changes[:_MOST], *more]
+
+
+def _compare_blocks(
+    before: Listing, after: Listing, ours: Sequence[Call], theirs: Sequence[Call]
+) -> Iterator[Change]:
+    """Compare neighbouring calls of which each differs; calls of one function stand for each other, in their order."""
+    for is_same, gone, added in _match(
+        [call.name for call in ours], [call.name for call in theirs]
+    ):
+        if is_same:
+            pairs = zip(ours[gone], theirs[added], strict=True)
+            yield from filter(None, (_compare_calls(before, after, *pair) for pair in pairs))
+        else:
+            for call in ours[gone]:
+                yield Change(f"call {call.number}", f"call {call.number}, {call.name} is gone")
+            for call in theirs[added]:
+                yield _describe_call(call, " inserted")
 
 
 def _describe_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
@@ -212,21 +210,16 @@ def _describe_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
 def _compare_calls(before: Listing, after: Listing, earlier: Call, later: Call) -> Change | None:
     """Compare the arguments of two calls of one function; None if they differ as another Python makes them do."""
     words, diff = list[str](), list[str]()
-    labels = _label_arguments(earlier, later), _label_arguments(later, earlier)
-    ours, theirs = (
-        by_occurrence(zip(names, (text for _name, text in call.arguments), strict=True))
-        for names, call in zip(labels, (earlier, later), strict=True)
-    )
-    for place in {**ours, **theirs}:
-        old, new = ours.get(place), theirs.get(place)
-        label = f"argument {place[0]}" if place[0].isdigit() else place[0]
+    ours, theirs = _label_arguments(earlier, later), _label_arguments(later, earlier)
+    for name in {**ours, **theirs}:
+        old, new = ours.get(name), theirs.get(name)
+        label = f"argument {name}" if name.isdigit() else name
         if new is None:
             words.append(f"{label} is gone")
         elif old is None:
             shown = _put_in_notation(after, new)
-            words.append(
-                f"{label} added" + (f": {shortened(value(shown), WIDTH)}" if telling(shown) else "")
-            )
+            text = f": {shortened(value(shown), WIDTH)}" if telling(shown) else ""
+            words.append(f"{label} added{text}")
         elif old != new:
             sentences, lines = _compare_argument(before, after, old, new)
             words += [f"{label}{text}" for text in sentences]
@@ -236,14 +229,14 @@ def _compare_calls(before: Listing, after: Listing, earlier: Call, later: Call) 
     return _describe_call(later, f": {', '.join(words)}", diff) if words else None
 
 
-def _label_arguments(call: Call, other: Call) -> list[str]:
-    """Name the arguments of a call; without loopy the names of its parameters are unknown, so they have numbers."""
-    names = [name for name, _text in call.arguments]
-    labels = ["" if name in names else name for name, _text in other.arguments]
-    return [
-        labels[i] or name if name.isdigit() and i < len(labels) else name
-        for i, name in enumerate(names)
-    ]
+def _label_arguments(call: Call, other: Call) -> Mapping[str, str]:
+    """Return the arguments of a call; one that has a number for a name gets the name that it has in another call.
+
+    Without loopy the names of its parameters are unknown, and the arguments have numbers.
+    """
+    others = ["" if name in call.arguments else name for name in other.arguments]
+    pairs = itertools.zip_longest(call.arguments.items(), others[: len(call.arguments)])
+    return {label if label and name.isdigit() else name: text for (name, text), label in pairs}
 
 
 def _compare_argument(
@@ -251,53 +244,45 @@ def _compare_argument(
 ) -> tuple[list[str], list[str]]:
     """Say how an argument differs: the words behind its name, and the lines of a diff."""
     led = [f": {text}" for text in _compare_targets(before, after, old, new)]
-    shown = _put_in_notation(before, old), _put_in_notation(after, new)
-    earlier, later = (
-        _REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new))
-    )
+    pair = _put_in_notation(before, old), _put_in_notation(after, new)
+    if pair[0] == pair[1]:
+        pair = old, new
+    earlier, later = (_REACHED.sub("", text) for text in pair)
     if earlier == later:
         return led if led or _is_other_python(before, after) else [" changed"], []
-    ours, theirs = (
-        (_split_elements(earlier), _split_elements(later))
-        if len(earlier) + len(later) > _SHORT
-        else (None, None)
-    )
-    if ours is not None and theirs is not None:
-        lines = _diff_lines(ours, theirs, 0)
-        return [" changed" if lines else ": the same lines, written in another way", *led], lines
+    if len(earlier) + len(later) > _SHORT:
+        ours, theirs = _split_elements(earlier), _split_elements(later)
+        if ours is not None and theirs is not None:
+            lines = _diff_lines(ours, theirs, 0)
+            words = " changed" if lines else ": the same lines, written in another way"
+            return [words, *led], lines
     if not (telling(earlier) and telling(later)):
         return [" changed", *led], []
     short = [shortened(value(text), WIDTH) for text in (earlier, later)]
-    return [
-        f" {' -> '.join(short) if short[0] != short[1] else arrow(value(earlier), value(later))}",
-        *led,
-    ], []
+    is_enough = short[0] != short[1]
+    words = " -> ".join(short) if is_enough else arrow(value(earlier), value(later))
+    return [f" {words}", *led], []
 
 
 def _compare_targets(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     """Say how the objects of an argument differ in the things they lead to; leave out the facts beside the calls."""
     told = {fact.name for fact in compare_facts(before, after)}
     ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
+    words = list[str]()
     # Two texts with other numbers of objects have no pairs: their difference is in the texts.
-    pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
-    targets = [(before.reached.get(earlier), after.reached.get(later)) for earlier, later in pairs]
-    changed = [
-        part
-        for earlier, later in targets
-        if earlier and later
-        for part in _diff_parts(earlier, later)
-        if part.name not in told and not part.name.startswith(PLACE)
-    ]
-    if "python" in told:
-        # Another Python compiles code to other digests, which are no change of the program.
-        changed = [part for part in changed if telling(part.before) and telling(part.after)]
-    places = {part.name: part.value for _one, later in targets if later for part in later.parts}
-    return [
-        words + (f" (made at {place})" if place else "")
-        for part in changed
-        if (words := sentence(part))
-        for place in [places.get(f"{PLACE}{part.name}{part.after}")]
-    ]
+    for pair in zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ():
+        earlier, later = before.reached.get(pair[0]), after.reached.get(pair[1])
+        if earlier is None or later is None:
+            continue
+        places = dict(later.parts)
+        for part in _diff_parts(earlier, later):
+            # Another Python compiles code to other digests, which are no change of the program.
+            is_shown = "python" not in told or (telling(part.before) and telling(part.after))
+            if part.name not in told and not part.name.startswith(PLACE) and is_shown:
+                place = places.get(f"{PLACE}{part.name}{part.after}")
+                said = sentence(part)
+                words += [f"{said} (made at {place})" if place else said] if said else []
+    return words
 
 
 def _diff_parts(before: Key, after: Key) -> list[Difference]:
@@ -339,12 +324,13 @@ def diff_code(before: str, after: str) -> list[str]:
 def _diff_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
     """Return the first changed lines, each behind "-", "+" or a blank, with some lines around them."""
     lines, end = list[str](), 0
-    for gone, added in _find_exchanges(before, after):
-        ours, theirs = _skip_common_start(before[gone], after[added])
-        lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
-        lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
-        end = gone.stop + around
-        lines += [f" {line}" for line in before[gone.stop : end]]
+    for is_same, gone, added in _match(before, after):
+        if not is_same:
+            lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
+            ours, theirs = _skip_common_start(before[gone], after[added])
+            lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
+            end = gone.stop + around
+            lines += [f" {line}" for line in before[gone.stop : end]]
     lines = [line for line in lines if line.strip()]
     more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
     return [*(cut(line, _WIDTH) for line in lines[:_SHOWN]), *more]
@@ -360,13 +346,12 @@ def _skip_common_start(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list
     return earlier, later
 
 
-def _find_exchanges(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
-    """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
+def _match(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[bool, slice, slice]]:
+    """Yield the parts of two lists in their order: True for equal ones, and the part of each list."""
     # Only a comparison needs difflib: an import at the head would be paid by each listing that is just read.
     import difflib
 
-    for tag, i, j, k, m in difflib.SequenceMatcher(
-        None, before, after, autojunk=max(len(before), len(after)) > _COMPARED
-    ).get_opcodes():
-        if tag != "equal":
-            yield slice(i, j), slice(k, m)
+    # In very long lists frequent lines are no landmarks.
+    is_long = max(len(before), len(after)) > _COMPARED
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, is_long).get_opcodes():
+        yield tag == "equal", slice(i, j), slice(k, m)

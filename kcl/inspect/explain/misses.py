@@ -28,9 +28,8 @@ from kcl.inspect.inventory import ListedEntry
 from kcl.programs.driver import BEING_COMPLETED
 from kcl.programs.open_jobs import OpenJobs
 
+LEFT_OUT = "{} earlier ones are left out: kcl explain --limit 0"
 _BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
-# Stands in the metadata of an entry that a helper still writes.
-_PENDING = "pending"
 _NEVER = float("inf")
 # The seconds between the entry and the event of one look-up, at most.
 _SLOW = 60.0
@@ -80,16 +79,16 @@ class Shelf:
     def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
         self.made = made
         self.removed = {digest: (reason, moment) for digest, reason, moment in purge.read_removed()}
-        self._read: dict[str, Texts] = {}
         self._by_digest = {entry.digest: entry for entry in inventory.entries(layer)}
+        self._texts: dict[str, Texts] = {}
+        self._waiting = set[str]()
         open_jobs = find_pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
-            digest, metadata = job.key.digest, {**job.metadata, _PENDING: True}
+            digest = job.key.digest
             if digest not in self._by_digest:
-                self._by_digest[digest] = ListedEntry(
-                    layer, digest, Stat(0, 0.0), job.key, metadata
-                )
-                self._read[digest] = read_texts(job.parts)
+                entry = ListedEntry(layer, digest, Stat(0, 0.0), job.key, job.metadata)
+                self._by_digest[digest], self._texts[digest] = entry, read_texts(job.parts)
+                self._waiting.add(digest)
 
     def explain(
         self,
@@ -104,34 +103,27 @@ class Shelf:
 
         `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
         """
-        own = self.find_entry(key)
-        if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
+        if key.digest in self._waiting and self.made.get(key.digest, 0.0) < begun:
             return None, [_BEING_WRITTEN]
         reason, gone = self.removed.get(key.digest, ("", _NEVER))
         if gone < moment:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
             return None, [Change("entry", f"removed by {reason}, {when}")]
-
-        def earlier(entries: Iterable[ListedEntry]) -> list[Candidate]:
-            # A miss that stored nothing has a key without dtypes.
-            is_base = inventory.find_base_key(key) is key
-            return [
-                Candidate(
-                    inventory.find_base_key(entry.key) if is_base else entry.key,
-                    self._find_time(entry),
-                    functools.partial(self.read_texts, entry),
-                )
-                for entry in entries
-                if entry.digest != key.digest and self._find_time(entry) < moment
-            ]
-
-        entries = self._by_digest.values()
-        of_kernel = [entry for entry in entries if entry.kernel == kernel]
+        earlier = [entry for entry in self._by_digest.values() if self._find_time(entry) < moment]
+        of_kernel = [entry for entry in earlier if entry.kernel == kernel]
         # A program has one entry, under the kernel that asked first.
-        for of_program in (of_kernel, entries) if program else ():
-            if paired := earlier(entry for entry in of_program if entry.program == program):
-                return compared(key, texts, paired, begun)
-        return compared(key, texts, earlier(of_kernel), begun)
+        for entries in (of_kernel, earlier) if program else ():
+            if paired := [entry for entry in entries if entry.program == program]:
+                of_kernel = paired
+                break
+        return compared(key, texts, [self._as_candidate(entry, key) for entry in of_kernel], begun)
+
+    def _as_candidate(self, entry: ListedEntry, key: Key) -> Candidate:
+        # A miss that stored nothing has a key without dtypes.
+        is_base = inventory.find_base_key(key) is key
+        own = inventory.find_base_key(entry.key) if is_base else entry.key
+        read = functools.partial(self.read_texts, entry)
+        return Candidate(own, self._find_time(entry), read)
 
     def find_entry(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
@@ -144,10 +136,10 @@ class Shelf:
 
     def read_texts(self, listed: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
-        if listed.address not in self._read:
+        if listed.address not in self._texts:
             entry = inventory.read(listed, [], with_texts=True)
-            self._read[listed.address] = Texts() if entry is None else read_texts(entry.parts)
-        return self._read[listed.address]
+            self._texts[listed.address] = read_texts(entry.parts if entry else {})
+        return self._texts[listed.address]
 
 
 def find_pending() -> OpenJobs:
@@ -161,7 +153,7 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _find_moments(history)
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
-    # The program of the nearest row, by the run, the kernel and its own program.
+    # A program is compared with that of the row that was nearest to its code: that program, by run, kernel and its own.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
     for note, times in _group(missed):
@@ -187,13 +179,23 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     ]
 
 
+def explain_last(
+    missed: Sequence[MissNote], history: Sequence[MissNote], limit: int
+) -> tuple[list[Miss], int]:
+    """Explain the last look-ups, all with a `limit` of 0; return the number of the earlier ones, too."""
+    # With 0 the slice begins at 0.
+    last = missed[-limit:]
+    return explain_looks(last, history), len(missed) - len(last)
+
+
 def _group(missed: Iterable[MissNote]) -> list[tuple[MissNote, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
-    alike: dict[tuple[str, ...], list[MissNote]] = {}
-    for note in missed:
+
+    def name(note: MissNote) -> tuple[object, ...]:
         event = note.event._replace(key=note.key.digest if note.key else "")
-        alike.setdefault((note.record["name"], *event[:5]), []).append(note)
-    return [(group[0], len(group)) for group in alike.values()]
+        return (note.record["name"], *event[:5])
+
+    return [(alike[0], len(alike)) for alike in inventory.group(missed, name).values()]
 
 
 def _find_moments(history: Sequence[MissNote]) -> tuple[dict[str, float], dict[str, float]]:
@@ -284,13 +286,8 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     Reads files of the cache directory; where these cannot be read the list is empty. Raises nothing. Thread-safe.
     """
     history = journal.last_misses()
-    missed = choose(history, kernel, every)
-    return NotebookTable(
-        explain_looks(missed[-limit:] if limit > 0 else missed, history),
-        "misses",
-        "driver",
-        "words",
-    )
+    explained, _left_out = explain_last(choose(history, kernel, every), history, max(0, limit))
+    return NotebookTable(explained, "misses", "driver", "words")
 
 
 def choose(history: Sequence[MissNote], kernel: str | None, every: bool) -> list[MissNote]:

@@ -12,15 +12,25 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from kcl.base import events
 from kcl.base.events import Event, MissNote
+from kcl.base.text.tables import Column, Columns
 from kcl.cache.key import Key, Part
 from kcl.inspect.history import records
-from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merge
+from kcl.inspect.history.records import (
+    COUNTERS,
+    DIGITS,
+    FAULTS,
+    FORMAT,
+    SELDOM,
+    Counters,
+    Record,
+    merge,
+)
 
 # The records that stay, and the bytes that they take, at most.
 KEPT, ROOM = 384, 4 << 20
@@ -29,25 +39,31 @@ _LATE = 64
 AGE = 7 * 86400.0
 
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
-Use = tuple[
-    int, float
-]  # the number of hits of an entry, and the time of the last one, 0 without any
+# The columns of the look-ups by their outcome in a table of counters, which reports and `kcl stats` share.
+_COLUMNS: Columns[Mapping[str, Any]] = (
+    (Column("hits"), lambda row: str(int(row["hits"]))),
+    (Column("misses"), lambda row: str(int(row["misses"]))),
+    (Column("defaults", 4), lambda row: str(int(row["defaults"]))),
+    (Column("bypassed", 3), lambda row: str(int(row["bypassed"]))),
+    (Column("errors", 2), lambda row: str(int(row["errors"]))),
+)
+# The number of hits of an entry, and the time of the last one, 0 without any.
+Use = tuple[int, float]
 
 
 def trim() -> None:
     """Remove the oldest records beyond a number and a size. Raises nothing."""
     with suppress(*FAULTS):
         store, room = records.open_store(), ROOM
-        records_by_age = [
-            (item.stat().st_mtime, item.stat().st_size, place) for place, item in store.items()
-        ]
-        for number, (_moment, size, place) in enumerate(sorted(records_by_age, reverse=True)):
+        files = [(item.stat(), place) for place, item in store.items()]
+        ages = [(status.st_mtime, status.st_size, place) for status, place in files]
+        for number, (_moment, size, place) in enumerate(sorted(ages, reverse=True)):
             room -= size
             if number >= KEPT or room < 0:
                 store.delete(place)
 
 
-def rows() -> Rows:
+def count_by_day() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
     return merge(
         {(time.strftime("%Y-%m-%d", time.localtime(record["ended"])), *place): row}
@@ -56,7 +72,13 @@ def rows() -> Rows:
     )
 
 
-def uses() -> dict[str, Use]:
+def find_columns(rows: Collection[Mapping[str, Any]]) -> Columns[Mapping[str, Any]]:
+    """Return the columns of the outcomes, without the seldom one if no row has counted it."""
+    is_seen = any(row[SELDOM] for row in rows)
+    return [column for column in _COLUMNS if is_seen or column[0].title != SELDOM]
+
+
+def read_uses() -> dict[str, Use]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     total: dict[str, Use] = {}
     for record in _read_records():
@@ -66,7 +88,7 @@ def uses() -> dict[str, Use]:
     return total
 
 
-def use(uses: Mapping[str, Use], digest: str) -> Use:
+def find_use(uses: Mapping[str, Use], digest: str) -> Use:
     """Return the use of the entry with a digest."""
     return uses.get(digest[:DIGITS], (0, 0.0))
 
@@ -101,7 +123,7 @@ def last_run(driver: str | None = None) -> list[Record]:
     return run
 
 
-def late() -> list[dict[str, Any]]:
+def find_late() -> list[dict[str, Any]]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once.
 
     Each has the members of a late switch, the `driver` and its path `program`, and the `time` of the last one.
@@ -114,11 +136,12 @@ def late() -> list[dict[str, Any]]:
     ]
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for note in sorted(notes, key=lambda note: -note["time"]):
-        newest.setdefault(tuple(note.values())[1:], note)
+        _time, *same = note.values()
+        newest.setdefault(tuple(same), note)
     return [*newest.values()][:_LATE]
 
 
-def fault() -> str:
+def find_fault() -> str:
     """Say why the records cannot be read; empty if they can be read or do not exist. Raises nothing."""
     try:
         next(records.open_store().scan(), None)

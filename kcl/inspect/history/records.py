@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kcl import foreign
 from kcl.base import events, process, settings
 from kcl.cache import places
 from kcl.cache.stores import address
@@ -63,11 +65,6 @@ class ProcessName(process.LockedState):
 
 
 run = process.own(ProcessName)
-
-
-def find_left_out(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the counter that a table of these rows leaves out; empty if one of them has it."""
-    return "" if any(row[SELDOM] for row in rows) else SELDOM
 
 
 def begin() -> None:
@@ -122,7 +119,7 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
         "began": min(began, default=now),
         "ended": now,
         "remarks": list(remarks),
-        "asked": {digest[:DIGITS]: by for digest, by in collected.asked.items()},
+        "asked": {digest[:DIGITS]: by for digest, by in collected.consumers.items()},
         "tallies": [
             [*place, *(row[name] for name in COUNTERS)] for place, row in collected.tallies.items()
         ],
@@ -131,6 +128,24 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
         "late": [(now, switch) for switch in late],
         "parts": list(parts),
     }
+
+
+def explain_loopy() -> list[str]:
+    """Say why loopy was imported; a process without loopy imports nothing for that."""
+    if "loopy" not in sys.modules and not events.total()["made"]:
+        return []
+    from kcl.inspect import about_loopy
+
+    return about_loopy.remarks()
+
+
+def find_late_switches() -> list[LateSwitch]:
+    """Return the switches that came too late in this process."""
+    if not foreign.has_changed():
+        return []
+    from kcl.foreign import late_switches
+
+    return late_switches.find()
 
 
 def open_store() -> Directory:

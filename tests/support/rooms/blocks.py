@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-from kcl.base.settings import option
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.lookup import Look, Product, Stage
+from kcl.cache.lookup import Look, Stage
 from kcl.cache.stores.directory import Directory
 
 
 def folder():
     """Return the folder of the layer."""
-    return os.path.join(option.folder("kcl"), "blocks")
+    return os.path.join(settings.folder("kcl"), "blocks")
 
 
 ROW = layers.LayerRow({}, ("kcl", "blocks"), folder, lambda: [Directory(folder(), notes_use=True)])
@@ -61,4 +61,5 @@ class Tune(Stage):
         best = min(job[1], key=job[2])
         address, key = place_of(job[0])
         entry = Entry(key, {"kernel": job[0], "best": best}, {})
-        return Product(best, [] if look.outcome == "bypass" else [(address, entry)])
+        publish = [] if look.outcome == "bypass" else [(address, entry)]
+        return look._replace(value=best, publish=publish)

@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from kcl.base.attended import Finder, Listener, runner
+from kcl.base.attended import Finder, Listener, run_modules
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def told(tmp_path, monkeypatch):
         loader.exec_module(module)
         found.append(module)
 
-    finder = runner(lambda name: name == "wabble", run)
+    finder = run_modules(lambda name: name == "wabble", run)
     finder.install()
     yield found
     finder.remove()
@@ -53,7 +53,7 @@ def test_own_loader(told):
 
 def test_absent(told):
     """A package that does not exist is not found, as ever."""
-    finder = runner(lambda name: name == "wubble", lambda *_: told.append(1))
+    finder = run_modules(lambda name: name == "wubble", lambda *_: told.append(1))
     finder.install()
     try:
         with pytest.raises(ModuleNotFoundError, match="wubble"):

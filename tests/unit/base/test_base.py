@@ -9,7 +9,7 @@ import types
 import pytest
 
 import kcl
-from kcl.base import below_kcl, is_of_kcl, port, uncounted
+from kcl.base import hide_from_warnings, is_of_kcl, port, unwrap
 
 
 @pytest.mark.parametrize(("name", "module"), {**kcl.PORTS, **kcl.TOOLS}.items())
@@ -51,16 +51,16 @@ def test_is_of_kcl():
     assert not is_of_kcl(print)
 
 
-def test_below_kcl():
+def test_unwrap():
     """What stands below any number of kcl's functions is found; one that stands for nothing is itself."""
-    assert below_kcl(of_kcl(of_kcl(plain))) is plain
-    assert below_kcl(plain) is plain
+    assert unwrap(of_kcl(of_kcl(plain))) is plain
+    assert unwrap(plain) is plain
     alone = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
-    assert below_kcl(alone) is alone
+    assert unwrap(alone) is alone
 
 
-def test_uncounted():
+def test_hide_from_warnings():
     """A warning below the function names the line of its caller."""
     function = types.FunctionType(plain.__code__, {})
-    uncounted(function)
+    hide_from_warnings(function)
     assert function.__code__.co_filename == "<frozen importlib._bootstrap>"

@@ -52,7 +52,7 @@ class TestStats:
     def test_made(self):
         """A question that only loopy could answer is counted with the line that asked."""
         for _ in range(2):
-            events.made("entrypoints of split_iname", "driver.py:7")
+            events.count_question("entrypoints of split_iname", "driver.py:7")
         assert kcl.stats()["made"] == {"entrypoints of split_iname (driver.py:7)": 2}
 
     def test_taken_between(self):
@@ -84,10 +84,10 @@ class TestStats:
         seen = []
         kcl.add_hook(seen.append)
         events.emit(event())
-        events.made("entrypoints of split_iname", "driver.py:7")
+        events.count_question("entrypoints of split_iname", "driver.py:7")
         found = kcl.stats(reset=True)
         assert (found["generator"]["hits"], len(found["made"])) == (1, 1)
-        assert kcl.stats() == events.counted([]) | {"made": {}}
+        assert kcl.stats() == events.count([]) | {"made": {}}
         for number in (1, 2):
             events.emit(event(outcome="miss"))
             counted = kcl.stats()
@@ -100,7 +100,7 @@ class TestStats:
 
     def test_counted(self):
         """Any events can be counted."""
-        found = events.counted([event(), event(layer="binary", outcome="error")])
+        found = events.count([event(), event(layer="binary", outcome="error")])
         assert found["generator"]["hits"] == found["binary"]["errors"] == 1
         assert found["binary"]["bytes"] == 100
 

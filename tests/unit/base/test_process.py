@@ -118,7 +118,7 @@ class TestOwn:
         process.own(Failing)(), process.own(Numbers)()
         hearing = process.own(Hearing)()
         with pytest.raises(ValueError, match="cannot"):
-            process.changed()
+            process.on_change()
         assert heard == [hearing]
 
 

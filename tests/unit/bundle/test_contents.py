@@ -178,9 +178,13 @@ class TestStore:
         assert layers.generator().read(place[1]).metadata.get("signers") == signers
         layers.reset()
         signed = isinstance(signers, list)
-        places = {(entry.layer, entry.address): ids for entry, ids in purge.brought()}
+        places = {(entry.layer, entry.address): ids for entry, ids in purge.list_signed([])}
         assert places == ({place: signers} if signed else {})
-        assert purge.remove_brought("b") == (signed, [])
+        removal = purge.carry_out(signer="b")
+        assert (sum(len(item.addresses) for item in removal.items), removal.refusals) == (
+            signed,
+            [],
+        )
         assert (layers.generator().read(place[1]) is None) == signed
 
 

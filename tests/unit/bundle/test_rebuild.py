@@ -56,7 +56,7 @@ def test_hanging(queue, place, done, monkeypatch):
 def test_one_of_equals(queue, place, done):
     """Of several entries of one program, one is built: that whose launch is noted."""
     (entry,) = entries(queue, place, kernel())
-    bare = entry.described(launched=["moved"])
+    bare = entry.with_metadata(launched=["moved"])
     assert done([bare, entry, bare])["moved"].launch == ""
 
 
@@ -87,7 +87,7 @@ def test_to(queue, place, platform_name):
     bundle.write(old, given, CacheInfo())
     (found,) = rebuild.of_file(old, new, None, device=PLATFORMS[platform_name])
     assert found.verdict.outcome in (builder.BUILT, builder.THERE)
-    held = dict(contents.unpack(bundle.content(new), CacheInfo()))
+    held = dict(contents.unpack(bundle.read_file(new), CacheInfo()))
     assert [address[-64:] for kind, address in held] == [row.digest]
     assert not found.is_there
     assert not list(layers.binary().stores[0].scan())

@@ -205,7 +205,7 @@ class TestForks:
         signal.pause()
     folder = places.own(places.FLIGHT)
     held = os.open(os.path.join(folder, "a" * 64), os.O_RDWR)
-    print(json.dumps([os.listdir(folder), locks.is_locked(held)]))
+    print(json.dumps([os.listdir(folder), locks.try_lock(held)]))
     one.release()
     one.take(layers.binary(), "a" * 64)
     print(json.dumps([one._held[0]._descriptor >= 0]))

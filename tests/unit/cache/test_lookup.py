@@ -13,7 +13,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.faults import CacheWarning
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Product, Stage, find, obtain
+from kcl.cache.lookup import Look, Stage, find, obtain
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheMiss, SettingError, UnknownInput
 from kcl.launch import MissingArguments
@@ -29,7 +29,7 @@ class Numbers(Stage):
     """A stage whose values are numbers; a job is the name of one, or of several that are one program's."""
 
     verb = "counted"
-    refused = "no number"
+    unusable = "no number"
 
     def __init__(self):
         self.made = []
@@ -40,7 +40,7 @@ class Numbers(Stage):
     def name(self, job):
         return job
 
-    def together(self, job, _look):
+    def lead_digest(self, job, _look):
         return place_of(job)[0]
 
     def search(self, job):
@@ -78,11 +78,12 @@ class Numbers(Stage):
             raise ZeroDivisionError
         time.sleep(0.05)
         self.made.append(job)
-        lacking = [(address, key) for address, key in look.slots if address not in look.there]
+        lacking = [(address, key) for address, key in look.slots if address not in look.digests]
         entries = [
             (address, Entry(key, {"kernel": job, "value": 2}, {})) for address, key in lacking
         ]
-        return Product([2] * max(len(look.slots), 1), entries, self.promised)
+        value = [2] * max(len(look.slots), 1)
+        return look._replace(value=value, publish=entries, promised=self.promised)
 
 
 class Crowded(Numbers):
@@ -243,7 +244,7 @@ class TestObtain:
 
     def test_refused(self, stage, looks, monkeypatch):
         """A value that cannot be made is told by the words of its stage, in place of a key to compare."""
-        monkeypatch.setattr(Numbers, "refusal", lambda _stage, _error: "it divides by 0")
+        monkeypatch.setattr(Numbers, "explain_error", lambda _stage, _error: "it divides by 0")
         with pytest.raises(ZeroDivisionError):
             got(stage, "hopeless")
         assert looks[0][3:5] == ("miss", "it divides by 0")

@@ -2,7 +2,7 @@
 
 import os
 
-from kcl import option
+from kcl.base import settings
 from kcl.cache import run_memo
 from kcl.cache.key import Key
 from kcl.cache.run_memo import RunMemo
@@ -12,7 +12,7 @@ KEY = Key([("driver", "a.py")])
 
 def paths():
     """List the files that runs have left."""
-    folder = os.path.join(option.folder("kcl"), "notes")
+    folder = os.path.join(settings.folder("kcl"), "shapes")
     return sorted(
         os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names
     )
@@ -20,23 +20,23 @@ def paths():
 
 def test_next_run():
     """What was left is read by a run with the same key, and by no other; a question leaves no trace."""
-    assert RunMemo("notes", KEY).read() == {}
+    assert RunMemo(KEY).read() == {}
     assert paths() == []
-    RunMemo("notes", KEY).write({"order": ["a", "b"]})
-    assert RunMemo("notes", KEY).read() == {"order": ["a", "b"]}
-    assert RunMemo("notes", Key([("driver", "b.py")])).read() == {}
+    RunMemo(KEY).write({"order": ["a", "b"]})
+    assert RunMemo(KEY).read() == {"order": ["a", "b"]}
+    assert RunMemo(Key([("driver", "b.py")])).read() == {}
 
 
 def test_origin():
     """A memo that came from a remote still says so after a run has written it anew."""
-    RunMemo("notes", KEY).write({"signers": ["0123"], "a": 1})
-    RunMemo("notes", KEY).write({"a": 2})
-    assert RunMemo("notes", KEY).read() == {"signers": ["0123"], "a": 2}
+    RunMemo(KEY).write({"signers": ["0123"], "a": 1})
+    RunMemo(KEY).write({"a": 2})
+    assert RunMemo(KEY).read() == {"signers": ["0123"], "a": 2}
 
 
 def test_damaged():
     """What cannot be read counts as nothing, and is written anew."""
-    memo = RunMemo("notes", KEY)
+    memo = RunMemo(KEY)
     memo.write({"a": 1})
     (path,) = paths()
     with open(path, "r+b") as stream:
@@ -50,10 +50,8 @@ def test_few_are_kept(monkeypatch):
     """Those that were used last are kept."""
     monkeypatch.setattr(run_memo, "KEPT", 3)
     for number in range(6):
-        RunMemo("notes", Key([("driver", str(number))])).write({"number": number})
+        RunMemo(Key([("driver", str(number))])).write({"number": number})
         for path in paths():
             os.utime(path, ns=(0, os.stat(path).st_mtime_ns - 10**9))
-    left = [
-        RunMemo("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)
-    ]
+    left = [RunMemo(Key([("driver", str(number))])).read().get("number") for number in range(6)]
     assert left == [None, None, None, 3, 4, 5]

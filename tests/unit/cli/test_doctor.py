@@ -37,7 +37,8 @@ class TestDoctor:
 
 
 def test_remote(tmp_path, monkeypatch):
-    """A remote is tried, and its fault named with the cure; without one nothing is said of it."""
-    assert "remote" not in run("doctor").output
+    """A remote is tried, and its fault named with the cure; without one that is said."""
+    assert "remote  " in run("doctor").output
+    assert "none is set" in run("doctor").output
     monkeypatch.setenv("KCL_REMOTE", remotes.directory(tmp_path / "remote"))
     assert "kcl key trust" in run("doctor").output

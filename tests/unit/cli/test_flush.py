@@ -6,6 +6,7 @@ import pytest
 from commands import run
 
 from kcl import cli, option
+from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl.jobs import JobQueue
@@ -47,7 +48,7 @@ class TestLeft:
 
     def queue(self, **metadata):
         """Return a queue with one job."""
-        made = JobQueue(option.folder("kcl"))
+        made = JobQueue(settings.folder("kcl"))
         made.add(Entry(Key([("source", "1")]), {"kernel": "add", **metadata}, {}))
         return made
 

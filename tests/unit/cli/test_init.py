@@ -47,7 +47,7 @@ class TestInit:
         assert sys.platform == "win32" or folder.stat().st_mode & 0o777 == 0o700
         before = file.checkouts(settings.settings_file())
         assert str(checkout) in before
-        assert option.folder("kcl") == str(folder / "kcl")
+        assert settings.folder("kcl") == str(folder / "kcl")
         assert layers.binary().place == str(folder / "pyopencl" / "kcl-binary-v1")
         assert layers.generator().place.startswith(str(folder / "pytools"))
         assert "already" in init().output

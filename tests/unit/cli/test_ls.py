@@ -19,7 +19,9 @@ class TestLs:
     def test_all(self, cache):
         """Every kernel has a line for its program and one for its code, with device, times, uses and key."""
         head, *lines = run("ls").output.splitlines()
-        assert head.split() == " ".join(column.title for column in ls_module.HEAD).split()
+        assert (
+            head.split() == " ".join(column.title for column, _write in ls_module.COLUMNS).split()
+        )
         address_, _entry = cache.binary_of("typed")
         (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
         assert line.endswith(f"  {address_[-64:][:12]}")
@@ -55,7 +57,7 @@ class TestLs:
     def test_elsewhere(self, copy):
         """Programs of a driver that is not on this machine are listed like others, and known in JSON."""
         _address, entry = copy.binary_of("typed")
-        moved = entry.described(
+        moved = entry.with_metadata(
             platform={"name": "AMD Accelerated Parallel Processing"}, device={"name": "gfx90a"}
         )
         other = with_parts(moved, driver="another")

@@ -7,7 +7,7 @@ import remotes
 from commands import run
 from remotes import ROW
 
-from kcl.remote import driver, seal, used
+from kcl.remote import seal, used
 
 pytestmark = pytest.mark.faults
 NAME = "app/run.py"
@@ -83,7 +83,7 @@ def test_key(tmp_path):
 @pytest.mark.usefixtures("address")
 def test_anew(tmp_path):
     """A damaged own pack is a failure that names the way out."""
-    name = driver.pack_name(NAME, seal.UNSIGNED)
+    name = seal.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
     assert "kcl push --anew" in run("push", code=1).output

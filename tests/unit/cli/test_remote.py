@@ -5,7 +5,7 @@ import remotes
 from commands import run
 from remotes import ROW
 
-from kcl.remote import driver, seal, stores, used
+from kcl.remote import seal, stores, used
 
 pytestmark = pytest.mark.faults
 
@@ -25,7 +25,7 @@ def test_list(address):
     first, second = run("remote", "ls").output.splitlines()[1:]
     assert first.split()[:2] == ["app", "unsigned"]
     assert second.split()[:3] == ["other", "one", "unsigned"]
-    assert second.endswith(driver.digest("other one")[:12])
+    assert second.endswith(seal.project_digest("other one")[:12])
     assert address
 
 
@@ -35,14 +35,14 @@ def test_remove(address):
     run("remote", "rm", "app", text="n\n", code=1)
     assert "1 pack removed" in run("remote", "rm", "app", text="y\n").output
     assert "no pack of app" in run("remote", "rm", "app", code=1).stderr
-    run("remote", "rm", driver.digest("other one")[:12], "--yes")
+    run("remote", "rm", seal.project_digest("other one")[:12], "--yes")
     assert run("remote", "ls").output == "no pack is there\n"
     assert address
 
 
 def test_lies(address):
     """What a pack says of itself is shown without control characters, and nothing of it fails a listing."""
-    store, name = stores.store_of(address, 1.0), driver.pack_name("app", seal.UNSIGNED)
+    store, name = stores.store_of(address, 1.0), seal.pack_name("app", seal.UNSIGNED)
     for blob in (b"", b"\xff" * 1000, seal.seal(name, None, b"", "a\x1b[31m\u202eb\nc")):
         store.put(name, blob)
         output = run("remote", "ls").output

@@ -105,7 +105,7 @@ def evil_run() -> Run:
     about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
     held = stored(Entry(key, about, parts))
     looks = [
-        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, ((EVIL, EVIL),))
+        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, {EVIL: EVIL})
         for outcome in ("hit", "miss", "error", "bypass")
     ]
     change = Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}"))

@@ -35,7 +35,7 @@ class TestStats:
 
     def test_wrong(self):
         """What is none of the three is a wrong use."""
-        assert "none of layer, kernel, day" in run("stats", "--by", "week", code=2).output
+        assert "none of day, layer, kernel" in run("stats", "--by", "week", code=2).output
 
     @pytest.mark.usefixtures("copy")
     def test_reset(self):

@@ -7,7 +7,6 @@ import late_switching
 import pytest
 from commands import run
 
-from kcl import option
 from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -84,7 +83,7 @@ class TestText:
         printed = status()
         first = [line.split()[0] for line in printed.splitlines()][:3]
         assert first == ["layer", "generator", "binary"]
-        assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
+        assert os.path.join(settings.folder("pyopencl"), "kcl-binary-v1") in printed
         assert "mesa" not in printed
         names = [line.split()[0] for line in status("--all").splitlines()]
         assert set(names) > {"comgr", "cuda", "mesa", "neo"}  # whatever is on this machine
@@ -115,7 +114,7 @@ class TestText:
 
     def test_pending(self):
         """Programs that wait to be completed are counted."""
-        queue = JobQueue(option.folder("kcl"))
+        queue = JobQueue(settings.folder("kcl"))
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
         assert "2 programs wait to be completed: run `kcl flush`, the first since" in status()

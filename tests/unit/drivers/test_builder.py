@@ -61,7 +61,7 @@ def test_no_launch(queue, place, made):
     """A program whose first launch is not noted is completed as it is."""
     (entry,) = entries(queue, place, kernel())
     builder = made()
-    _verdict, address = asked(builder, entry.described(launched=["moved"]))
+    _verdict, address = asked(builder, entry.with_metadata(launched=["moved"]))
     assert builder.launch() == "its first launch is not noted"
     assert kcl.flush()
     assert "binary" in layers.binary().read(address).parts

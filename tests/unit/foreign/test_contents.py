@@ -84,9 +84,9 @@ class TestMeasure:
 def test_total():
     """What is empty has no oldest file, and the first fault counts."""
     parts = [(0, 0, 0.0, 0.0), (2, 30, 5.0, 7.0, "torn"), (1, 1, 6.0, 9.0)]
-    total = contents.total([contents.Contents(*part) for part in parts])
+    total = contents.add_up([contents.Contents(*part) for part in parts])
     assert total == (3, 31, 5.0, 9.0, "torn")
-    assert contents.total([]) == (0, 0, 0.0, 0.0, "")
+    assert contents.add_up([]) == (0, 0, 0.0, 0.0, "")
 
 
 @pytest.fixture

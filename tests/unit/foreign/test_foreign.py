@@ -223,6 +223,6 @@ def test_the_collector_of_a_child():
             os._exit(gc.isenabled())
         ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
-    foreign.with_usable_cache(load)
+    foreign.load_with_usable_cache(load)
     assert ends == [True]
     assert gc.isenabled()

@@ -7,10 +7,10 @@ from kcl.foreign import late_switches
 import loopy, pyopencl as cl, pyopencl.invoker
 cl.get_platforms()
 USED
-changed, found = [foreign.changed()], []
+changed, found = [foreign.has_changed()], []
 for pairs in sys.argv[1:]:
     os.environ.update(pair.split("=") for pair in pairs.split())
-    changed.append(foreign.changed())
+    changed.append(foreign.has_changed())
     found.append(late_switches.find())
 print(json.dumps([changed, found]))
 """

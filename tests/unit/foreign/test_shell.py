@@ -22,27 +22,27 @@ class TestWishes:
         """What switches a cache off is taken as off by its owner's own parser, and --on takes it back."""
         if not ROWS[name].switches:
             with pytest.raises(ValueError, match="no variable"):
-                shell.made([name], [], None)
+                shell.plan_change([name], [], None)
             run("env", "--off", name, code=2)
             return
-        with foreign.variables(shell.made([name], [], None)):
+        with foreign.variables(shell.plan_change([name], [], None)):
             assert foreign.off(name)
-            with foreign.variables(shell.made([], [name], None)):
+            with foreign.variables(shell.plan_change([], [name], None)):
                 assert not foreign.off(name)
 
     def test_own_layers(self, monkeypatch):
         """Layers of kcl that are off stay off, unless they are wished on."""
-        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "binary"}
+        assert shell.plan_change(["binary"], [], None) == {"KCL_NO_CACHE": "binary"}
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
-        assert shell.made(["binary"], [], None) == {"KCL_NO_CACHE": "binary,generator"}
-        assert shell.made(["binary", "tuning"], [], None) == {"KCL_NO_CACHE": "1"}
-        assert shell.made([], ["generator"], None) == {"KCL_NO_CACHE": None}
+        assert shell.plan_change(["binary"], [], None) == {"KCL_NO_CACHE": "binary,generator"}
+        assert shell.plan_change(["binary", "tuning"], [], None) == {"KCL_NO_CACHE": "1"}
+        assert shell.plan_change([], ["generator"], None) == {"KCL_NO_CACHE": None}
 
     @pytest.mark.skipif(sys.platform == "win32", reason="some caches lie elsewhere there")
     def test_dir(self, tmp_path):
         """Under a wished directory lie kcl's files and every cache below it; no variable says otherwise."""
         target = str(tmp_path / "wished")
-        with foreign.variables(shell.made([], [], target)):
+        with foreign.variables(shell.plan_change([], [], target)):
             assert option.get_cache_dir() == target
             places = [foreign.place(name).path for name, row in ROWS.items() if not row.neighbour]
             assert [path for path in places if path and not path.startswith(target)] == []

@@ -25,7 +25,7 @@ def test_of_a_recipe():
     """What a recipe returned stands beside the parts of its key, its parameters and its text."""
     arguments = {"block": 16, "dtype": np.float32, "odd": Unspeakable()}
     call = RecipeCall("recipe", recipe, arguments, Declarations())
-    found = evidence.of_result(evidence.lone("made", []), call, KEY)
+    found = evidence.of_result(evidence.of_one_call("made", []), call, KEY)
     assert found.record["calls"] == [{"function": "made", "place": "", "arguments": []}]
     assert found.record["beside"] == [
         ["kcl", "1"],

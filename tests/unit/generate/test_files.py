@@ -179,6 +179,6 @@ class TestContents:
 class TestContent:
     def test_path(self, package: pathlib.Path) -> None:
         """The digest of a file or a folder does not depend on its name."""
-        before = files.content(str(package))
+        before = files.digest_of(str(package))
         package.rename(package.parent / "other")
-        assert files.content(str(package.parent / "other")) == before
+        assert files.digest_of(str(package.parent / "other")) == before

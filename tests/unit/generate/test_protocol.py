@@ -15,7 +15,7 @@ def test_defaults():
     assert unit.open({}) == ((), (), (), {})
     assert unit.packed == {}
     assert unit.follows({}, ())
-    unit.missed("kernel")
+    unit.refuse_if_forbidden("kernel")
     assert unit.described() == []
     for ask in (unit.identity, lambda: unit.arguments, lambda: unit.code("kernel", {})):
         with pytest.raises(NotImplementedError):

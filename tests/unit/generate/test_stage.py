@@ -136,11 +136,11 @@ class TestLookUps:
         """Threads that want the same dtypes wait for each other; other dtypes do not."""
         generate = stage(tripled)
         look = find(generate, FLOAT)
-        one, other = (generate.together(given, look) for given in (FLOAT, DOUBLE))
-        assert one == generate.together(CallValues({"x": "float32"}), look)
+        one, other = (generate.lead_digest(given, look) for given in (FLOAT, DOUBLE))
+        assert one == generate.lead_digest(CallValues({"x": "float32"}), look)
         assert one != other
         generate._key = None  # as another thread does before it looks up
-        assert one == generate.together(FLOAT, look)
+        assert one == generate.lead_digest(FLOAT, look)
 
     def test_remark(self, seen):
         """What a recipe cost is said of the first look-up that counts, and of no later one."""
@@ -148,11 +148,11 @@ class TestLookUps:
         seen.clear()
         generate = stage(tripled)
         find(generate, FLOAT)
-        generate._asked.remark = "3 calls carried out"
+        generate._result.remark = "3 calls carried out"
         find(generate, FLOAT)  # counts nothing
         got(generate, FLOAT)
         got(generate, FLOAT)
-        generate._asked.remark = "3 calls carried out"
+        generate._result.remark = "3 calls carried out"
         got(generate, DOUBLE)
         got(generate, FLOAT)
         assert [reason for outcome, reason in seen if outcome == "hit"] == [
@@ -168,7 +168,7 @@ class TestLookUps:
         generate, given = stage(), LAUNCH._replace(launch=launch)
         made = generate.make(given, find(generate, given))
         assert made.promised is launch
-        assert [address for address, _entry in made.entries if address == generate.key().digest]
+        assert [address for address, _entry in made.publish if address == generate.key().digest]
 
     @pytest.mark.faults
     def test_unusable_code(self, seen):
@@ -201,7 +201,7 @@ class TestLookUps:
         got(stage())
         again = stage()
         monkeypatch.setenv("KCL_DUMP", str(tmp_path))
-        monkeypatch.setattr(again._asked, "generate", lambda _dtypes: 1 / 0)
+        monkeypatch.setattr(again._result, "generate", lambda _dtypes: 1 / 0)
         assert got(again).code.text.source
         assert seen[1] == ("hit", "")
 

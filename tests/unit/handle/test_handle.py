@@ -17,7 +17,7 @@ from handle_recipes import ADD, add, scaled
 from harness import PLATFORMS, SUPPORT
 
 import kcl
-from kcl import option
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import client
@@ -124,7 +124,7 @@ class TestCall:
         with pytest.raises(ValueError, match="shape mismatch"):
             kernel(queue, x=np.zeros(9, np.float32), a=1)
         kernel(queue, x=np.zeros(8, np.float32), a=1)
-        assert client.idle(option.folder("kcl"), 60)
+        assert client.idle(settings.folder("kcl"), 60)
         assert len([*layers.binary().stores[0].scan()]) == 1
 
 
@@ -176,7 +176,7 @@ class TestShown:
         assert "generator: miss" in before
         assert "first time seen" in before
         pure_add().prepare(context)
-        assert client.idle(option.folder("kcl"), 60)
+        assert client.idle(settings.folder("kcl"), 60)
         after = pure_add().explain(context)
         assert "generator: hit" in after
         assert "binary: hit" in after

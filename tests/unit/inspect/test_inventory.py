@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from kcl import option
+from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores import address
@@ -40,8 +41,8 @@ def code(kernel: str, number: int = 0) -> list[Entry]:
 def stores(tmp_path):
     """Return the stores of both layers: programs, rows."""
     option.cache_dir(tmp_path / "root")
-    binaries = Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-    return binaries, Rows(option.folder("pytools"))
+    binaries = Directory(os.path.join(settings.folder("pyopencl"), "kcl-binary-v1"))
+    return binaries, Rows(settings.folder("pytools"))
 
 
 def fill(stores, *kernels, count=1):
@@ -57,7 +58,7 @@ def fill(stores, *kernels, count=1):
 
 def path_of(summary) -> str:
     """Return the file of a program."""
-    return os.path.join(option.folder("pyopencl"), "kcl-binary-v1", summary.address)
+    return os.path.join(settings.folder("pyopencl"), "kcl-binary-v1", summary.address)
 
 
 class TestSummaries:
@@ -85,7 +86,7 @@ class TestSummaries:
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
         fill(stores, "axpy")
-        row, folder = code("elsewhere")[-1], option.folder("pytools")
+        row, folder = code("elsewhere")[-1], settings.folder("pytools")
         Directory(os.path.join(folder, "kcl-generated-v1")).put(row.key.digest, row.pack())
         # The rows of another Python version are listed too.
         os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))

@@ -72,7 +72,7 @@ class TestRows:
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
         looks = [
-            look("generator", "mm", digest=row.digest, parameters=(("block", row.program),))
+            look("generator", "mm", digest=row.digest, parameters={"block": row.program})
             for row in code
         ]
         looks += [look("binary", "mm", digest=program.digest) for program in built]
@@ -94,7 +94,7 @@ class TestRows:
         held = [stored(other, "scaled", source, block=source) for source in "ab"]
         looks = []
         for entry in held:
-            asked = {"parameters": (("block", entry.program),)}
+            asked = {"parameters": {"block": entry.program}}
             looks.append(look(off, "scaled", "bypass", **asked))
             looks.append(look(other, "scaled", digest=entry.digest, **asked))
         found = rows(looks, *held)
@@ -118,7 +118,7 @@ class TestRows:
         """A program of pyopencl is named by its first kernel, and counts the others that its entry names."""
         program = stored("binary", "lap", "a")
         program.metadata.update(site="solver.py:49", kernels=["lap", "norm", "axpy"])
-        given = (("solver.py:49", ""), ("-DREAL", ""))
+        given = {"solver.py:49": "", "-DREAL": ""}
         (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
         assert kernels.name_rows([row]) == ["lap(solver.py:49, -DREAL) +2"]
 
@@ -144,10 +144,10 @@ class TestLooks:
     @pytest.mark.parametrize(
         ("asked", "known"),
         [
-            (None, ("axpy", (("n", "1"),))),
-            (["axpy", ["n", "m"]], ("axpy", (("n", "1"),))),
+            (None, ("axpy", {"n": "1"})),
+            (["axpy", ["n", "m"]], ("axpy", {"n": "1"})),
             (["other", ["n"]], ("other", None)),
-            (["program", []], ("program", ())),
+            (["program", []], ("program", {})),
         ],
     )
     def test_of_run(self, asked, known):
@@ -167,7 +167,7 @@ class TestLines:
         """A long label goes on in the next lines, between parameters; no line is longer than 80 columns."""
         given = {"width": "64", "order": "2", "dtype": "numpy.float64", "boundary": "periodic"}
         code = stored("generator", "stencil", "a", **given)
-        asked = look("generator", "stencil", digest=code.digest, parameters=tuple(given.items()))
+        asked = look("generator", "stencil", digest=code.digest, parameters=given)
         lines = kernels.write_table(rows([asked], code))
         assert [line[:45].strip() for line in lines[1:]] == [
             "stencil(width=64, order=2,",
@@ -210,4 +210,4 @@ def test_last_run(filled):
         assert sum(times) == layer["hits"] > 0 == layer["misses"]
         assert layer["files"]
     assert {look.outcome for look in looks} == {"hit"}
-    assert run.told == []
+    assert run.misses == []

@@ -15,7 +15,6 @@ from handle_recipes import add
 from stored import DAY, put
 
 import kcl
-from kcl import option
 from kcl.base import events, process, settings
 from kcl.base.events import Event
 from kcl.cache import layers, places, run_memo
@@ -116,10 +115,10 @@ class TestItems:
         put("first")
         put("first", layer="generator", function="f")
         database = layers.generator().place
-        pathlib.Path(option.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
-        pathlib.Path(option.folder("pyopencl"), "somebody").mkdir()
-        os.makedirs(os.path.join(option.folder("kcl"), "journal"))
-        os.makedirs(os.path.join(option.folder("kcl"), "src"))
+        pathlib.Path(settings.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
+        pathlib.Path(settings.folder("pyopencl"), "somebody").mkdir()
+        os.makedirs(os.path.join(settings.folder("kcl"), "journal"))
+        os.makedirs(os.path.join(settings.folder("kcl"), "src"))
         (generator,) = found("generator")[0]
         (binary,) = found("binary")[0]
         (kept,) = found("kept")[0]
@@ -135,11 +134,11 @@ class TestItems:
 
     def test_links(self, treasure, monkeypatch):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
-        pathlib.Path(option.folder("kcl")).parent.mkdir(parents=True)
-        os.symlink(treasure, option.folder("kcl"))
-        os.makedirs(option.folder("pyopencl"))
-        os.symlink(treasure, os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
-        monkeypatch.setenv("CUDA_CACHE_PATH", option.folder("kcl"))
+        pathlib.Path(settings.folder("kcl")).parent.mkdir(parents=True)
+        os.symlink(treasure, settings.folder("kcl"))
+        os.makedirs(settings.folder("pyopencl"))
+        os.symlink(treasure, os.path.join(settings.folder("pyopencl"), "kcl-binary-v1"))
+        monkeypatch.setenv("CUDA_CACHE_PATH", settings.folder("kcl"))
         for name in ("kept", "binary", "cuda"):
             items, (refusal,) = found(name)
             assert not items
@@ -203,32 +202,35 @@ def test_memory(queue):
             kcl.purge()
 
 
-def test_brought():
+def test_signed():
     """What came under a key goes, a memo too; what came under another one, or was made here, stays."""
-    memos, rows = run_memo.store("shapes"), []
+    memos, rows = run_memo.store(), []
     for number, ids in enumerate((["a"], ["b"], [])):
         rows.append(Entry(Key([Part("number", str(number))]), {"signers": ids}, {}))
         layers.generator().publish(rows[-1].key.digest, rows[-1])
-    memos.put(rows[0].key.digest, rows[0].described(signers=["b", "a"]).pack())
-    assert sorted(ids for _entry, ids in purge.brought()) == [["a"], ["b"], ["b", "a"]]
-    assert purge.remove_brought("a") == (2, [])
+    memos.put(rows[0].key.digest, rows[0].with_metadata(signers=["b", "a"]).pack())
+    assert sorted(ids for _entry, ids in purge.list_signed([])) == [["a"], ["b"], ["b", "a"]]
+    removal = purge.carry_out(signer="a")
+    assert (len(removal.items), removal.refusals) == (2, [])
     left = [layers.generator().read(row.key.digest) is not None for row in rows]
     assert (left, [*memos.scan()]) == ([False, True, True], [])
 
 
 @pytest.mark.faults
-def test_brought_refused():
-    """What another process locks stays, and is no number of what went; what cannot be read is told."""
+def test_signed_refused():
+    """What another process locks stays, and is not remembered as removed; what cannot be read is told."""
     layer, entry = layers.generator(), Entry(Key([Part("a", "b")]), {"signers": ["a"]}, {})
     layer.publish(entry.key.digest, entry)
-    process.changed()
+    process.on_change()
     with closing(sqlite3.connect(layer.place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        number, refusals = purge.remove_brought("a")
+        refused = purge.carry_out(signer="a")
         other.execute("ROLLBACK")
-    assert (number, [refusal.place for refusal in refusals]) == (0, [layer.place])
-    assert purge.remove_brought("a") == (1, [])
+    assert [refusal.place for refusal in refused.refusals] == [layer.place]
+    assert [digest for digest, _reason, _time in purge.read_removed()] == []
+    assert purge.carry_out(signer="a").refusals == []
+    assert [digest for digest, _reason, _time in purge.read_removed()] == [entry.key.digest]
     faults = []
     pathlib.Path(layer.place).write_bytes(b"no database" * 1000)
-    assert purge.brought(faults) == []
+    assert purge.list_signed(faults) == []
     assert [fault.cache for fault in faults] == ["generator"]

@@ -99,12 +99,6 @@ class TestArguments:
                     kernel(queue, *given)
             kernel(queue, x=ONES, a=TWO)
 
-    def test_packed(self):
-        """What is taken apart by its index may be a list."""
-        call = refusals.FailedCall("k", {"parts": [1]}, TypeError())
-        assert refusals.at_fault(call._replace(packed={"parts"})) == ""
-        assert "'parts' is the list" in refusals.at_fault(call)
-
     def test_parts_of_an_array(self, queue):
         """An array whose parts are separate is given as a tuple, a list or an array of objects, as in loopy."""
 
@@ -114,11 +108,13 @@ class TestArguments:
 
             return lp.fix_parameters(lp.make_copy_kernel("c,c", "f,sep"), n1=2)
 
-        parts = np.empty(2, object)
+        kernel, parts = copied(), np.empty(2, object)
         parts[:] = [ONES, 2 * ONES]
         for given in ((ONES, 2 * ONES), [ONES, 2 * ONES], parts):
-            _event, (output,) = copied()(queue, input=given)
+            _event, (output,) = kernel(queue, input=given)
             assert np.asarray(output).tolist() == [[1.0, 2.0]] * 4
+        with pytest.raises(KeyError, match="takes no argument 'bogus'"):
+            kernel(queue, input=[ONES, 2 * ONES], bogus=1)
 
 
 class Foreign:
@@ -385,7 +381,7 @@ class TestWorded:
             def __init__(self, one, two):
                 super().__init__(one, two)
 
-        found = refusals.worded(Picky(1, 2), "words")
+        found = refusals.reword(Picky(1, 2), "words")
         assert (type(found), str(found)) == (ValueError, "words")
 
 
@@ -434,7 +430,7 @@ class TestDoesNotCompile:
             record = cl._cl._ErrorRecord(
                 msg=f"clBuildProgram failed: {log}", code=-11, routine="clBuildProgram"
             )
-            return str(refusals.not_built("scaled", None, cl.RuntimeError(record), ""))
+            return str(refusals.build_error("scaled", None, cl.RuntimeError(record), ""))
 
         assert said("error: unknown target CPU 'generic'\n1 error").endswith(
             "\n\n`python -m kcl doctor` has the cure"

@@ -12,7 +12,7 @@ from kcl.launch.recording import (
     Recording,
     Step,
 )
-from kcl.launch.write import Form, script
+from kcl.launch.write import Form, Script
 
 FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), in_order=True, bound=False)
 BOUND = FORM._replace(bound=True)
@@ -25,7 +25,10 @@ def recording(size=4, number="_kcl_float(a)", **beside):
     """Return a recording of a call of the kernel above."""
     last = Mark(number) if isinstance(number, str) else number
     step = Step("f", {**ARRAYS, 2: ("_set_arg_multi", (last,))}, ((size,), None, None), ())
-    return Recording([], [step], ["x", "y"], ["y"], ("y",), {})._replace(**beside)
+    noted = Recording()
+    facts = {"steps": [step], "waited": ["x", "y"], "written": ["y"], "outputs": ("y",)}
+    vars(noted).update(facts | beside)
+    return noted
 
 
 def allocated(value):
@@ -52,12 +55,12 @@ class TestUnusual:
     def test_unusual(self, form, beside, said):
         """What cannot be written is named."""
         with pytest.raises(NotPlayable, match=said):
-            script(form, recording(**beside))
+            Script(form, recording(**beside))
 
     def test_allocation(self):
         """An output is allocated by the allocator of the call, in the bytes of the signature."""
         made = allocated((4,))
         made = made._replace(keywords={**made.keywords, "data": Allocation(64)})
-        written = script(FORM, recording(made=[made]))
+        written = Script(FORM, recording(made=[made]))
         assert "data=_kcl_allocator(_kcl_c" in written.text
         assert {(4,), "f4", 64} <= {*written.cells}

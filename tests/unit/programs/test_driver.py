@@ -45,7 +45,7 @@ def test_needs_nothing():
         driver.mark('#include "a.h"', lambda: "x"),
         driver.described(None),
     ) == ("", "", {})
-    assert driver.awaited(None, "f") is False
+    assert driver.awaited(None) is False
     assert driver.pending() is None
     assert (list(driver.damaged(["."])), driver.files(b"")) == ([], {})
     assert driver.flush(0, None)

@@ -13,7 +13,7 @@ from harness import SUPPORT
 from program_texts import ADD, INCLUDING, build_on, generated, key, outcomes
 
 import kcl
-from kcl import option
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.faults import CacheWarning
@@ -51,7 +51,7 @@ def fill(context, made):
     built = built_by(build_on(context), made)
     result = computed(built)
     built.note_launch(made.kernels)
-    assert client.idle(option.folder("kcl"), 60)
+    assert client.idle(settings.folder("kcl"), 60)
     layers.reset()
     return result
 
@@ -217,7 +217,7 @@ DEVICES = """
         forbid.compilation()
     import numpy as np, pyopencl as cl
     import handle_recipes, kcl
-    from kcl import option
+    from kcl.base import settings
     from kcl.drivers.pocl import client
 
     events = []
@@ -230,7 +230,7 @@ DEVICES = """
     for queue in queues:
         _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
-    assert client.idle(option.folder("kcl"), 60)
+    assert client.idle(settings.folder("kcl"), 60)
     print(json.dumps([found, events]))
 """
 

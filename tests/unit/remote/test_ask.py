@@ -19,10 +19,10 @@ from remotes import ROW
 from kcl.base import process
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cache import layers
+from kcl.cache import layers, locks
 from kcl.cache import notes as states
 from kcl.errors import CacheFault
-from kcl.remote import ask, driver, ending, notes, project, seal, used
+from kcl.remote import ask, ending, outcomes, project, seal, used
 from kcl.remote.stores import store_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
@@ -43,7 +43,7 @@ def remote(tmp_path, monkeypatch):
         address = server.address()
         if full:
             pack = contents.pack({PLACE: ROW}, CacheInfo())
-            name = driver.pack_name(project.name(), seal.UNSIGNED)
+            name = seal.pack_name(project.name(), seal.UNSIGNED)
             store_of(address, 10.0).put(name, seal.seal(name, None, pack))
         if through is not None:
             address = address.replace(f":{server.port}", f":{through.port}")
@@ -61,7 +61,7 @@ def remote(tmp_path, monkeypatch):
 
 def pulled():
     """Return the name of the note on the last pull."""
-    return notes.name("pull", project.name(), os.environ["KCL_REMOTE"])
+    return outcomes.note_name("pull", project.name(), os.environ["KCL_REMOTE"])
 
 
 class Asked:
@@ -74,7 +74,7 @@ class Asked:
             self.came = ask.before_a_miss(strict)
         self.seconds = time.monotonic() - started
         self.said = [str(one.message) for one in said]
-        self.outcome = notes.read(pulled())
+        self.outcome = outcomes.read(pulled())
 
     def __repr__(self) -> str:
         return f"<{self.came} {self.seconds:.2f} s {self.said} {self.outcome}>"
@@ -96,7 +96,7 @@ class TestPull:
         assert asked.came, asked
         assert asked.said == []
         assert (asked.outcome.fault, asked.outcome.entries) == ("", 1)
-        came = ROW.described(signers=["unsigned"])
+        came = ROW.with_metadata(signers=["unsigned"])
         assert layers.generator().read(ROW.key.digest) == came
         assert not Asked().came
         assert server.asked() == before + (kind != "file")
@@ -131,8 +131,8 @@ class TestPull:
     def test_refused_push(self, remote):
         """A push that failed stands in the report of a run that misses."""
         remote("file")
-        name = notes.name("push", project.name(), os.environ["KCL_REMOTE"])
-        notes.write(name, notes.Outcome("no right to write"))
+        name = outcomes.note_name("push", project.name(), os.environ["KCL_REMOTE"])
+        outcomes.write(name, outcomes.Outcome("no right to write"))
         assert Asked().said == []
         assert layers.generator().notes == ["the last push failed: no right to write"]
 
@@ -234,7 +234,7 @@ class TestFaults:
         """Who waits for the child of another process waits within the same bound, and starts none."""
         server = remote("http", remote_timeout="0.2s")
         before = server.asked()
-        with used.hold_lock(used.lock(driver.digest(project.name()))):
+        with locks.hold_alone(used.open_lock(seal.project_digest(project.name()))):
             asked = Asked()
         assert (asked.came, asked.said) == (False, [])
         assert asked.seconds < 0.2 + SLACK

@@ -11,7 +11,7 @@ import pytest
 import remotes
 from proxy import Proxy
 
-from kcl.remote import child, notes
+from kcl.remote import child, outcomes
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_note(address):
     """What a child is asked is done, and noted."""
     for work in ("pull", "push"):
         found = child.run(work, "app", address, 60.0)
-        assert notes.read(notes.name(work, "app", address)) == found
+        assert outcomes.read(outcomes.note_name(work, "app", address)) == found
         assert (found.fault, found.bytes) == ("", 0)
 
 
@@ -46,7 +46,7 @@ def test_late(address):
     """A wait ends in time, and the child goes on."""
     assert child.run("pull", "app", address, 0.0) is None
     end = time.monotonic() + 60.0
-    while notes.read(notes.name("pull", "app", address)) is None:
+    while outcomes.read(outcomes.note_name("pull", "app", address)) is None:
         assert time.monotonic() < end
         time.sleep(0.02)
 

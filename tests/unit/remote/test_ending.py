@@ -10,7 +10,7 @@ from kcl.base import process
 from kcl.cache import layers, run_memo
 from kcl.cache import notes as states
 from kcl.cache.key import Key, Part
-from kcl.remote import ending, notes, project, used
+from kcl.remote import ending, outcomes, project, used
 
 
 def test_left(monkeypatch, tmp_path):
@@ -18,10 +18,10 @@ def test_left(monkeypatch, tmp_path):
     monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
     layers.generator().used["a"] = False
     layers.binary().used["b"] = False
-    memo = run_memo.RunMemo("tuning", Key([Part("a", "b")]))
+    memo = run_memo.RunMemo(Key([Part("a", "b")]))
     ending.at_exit()
     with used.take(project.name()) as found:
-        assert found == [("generator", "a"), ("binary", "b"), ("tuning", memo._place)]
+        assert found == [("generator", "a"), ("binary", "b"), ("shapes", memo._address)]
     process.reset()
     ending.at_exit()
     assert not used.waits(project.name())
@@ -32,7 +32,7 @@ def test_when_pushed(monkeypatch, tmp_path):
     monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
     remotes.configure(tmp_path / "config", remote_write="exit")
     pushes, now, ahead = [], time.time, [0.0]
-    note = notes.name("push", project.name(), tmp_path.as_uri())
+    note = outcomes.note_name("push", project.name(), tmp_path.as_uri())
     monkeypatch.setattr("kcl.remote.child.run", lambda *given: pushes.append(given[0]))
     monkeypatch.setattr(states.time, "time", lambda: now() + ahead[0])
 
@@ -40,7 +40,7 @@ def test_when_pushed(monkeypatch, tmp_path):
         layers.generator().used = {"a": has_made}
         states.remove(note)
         if fault is not None:
-            notes.write(note, notes.Outcome(fault))
+            outcomes.write(note, outcomes.Outcome(fault))
         ahead[0] = age
         pushes.clear()
         ending.at_exit()

@@ -18,7 +18,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.inspect import purge
-from kcl.remote import driver, packs, seal, stores, used
+from kcl.remote import packs, seal, stores, used
 from kcl.remote.stores import RemoteFault, store_of
 
 NAME = "app/run.py"
@@ -65,7 +65,7 @@ class Site:
 
     def pack(self):
         """Return the store of the remote, the name of the own pack, and its bytes."""
-        store, name = store_of(self.address, 1.0), driver.pack_name(NAME, seal.signing()[0])
+        store, name = store_of(self.address, 1.0), seal.pack_name(NAME, seal.signing()[0])
         return store, name, store.get(name)
 
     def packed(self):
@@ -98,7 +98,7 @@ def bundled(kernel):
 
 def brought():
     """Return the keys under which kernels came."""
-    return {entry.kernel: signers for entry, signers in purge.brought()}
+    return {entry.kernel: signers for entry, signers in purge.list_signed([])}
 
 
 def waiting():
@@ -152,7 +152,7 @@ class TestTravel:
         signer = seal.key_of(here.line).id
         assert brought() == {"one": [signer], "two": [signer]}
         came = layers.generator().read(row("one").key.digest)
-        assert came == row("one").described(signers=[signer])
+        assert came == row("one").with_metadata(signers=[signer])
         assert packs.pull("other", here.address).bytes == 0
 
     def test_nothing_new(self, here):
@@ -189,7 +189,8 @@ class TestTravel:
         )
         assert there.has() == {"one", "two", "both"}
         assert {*brought()["both"]} == {seal.key_of(key).id for key in (line, here.line)}
-        assert purge.remove_brought(seal.key_of(line).id) == (2, [])
+        removal = purge.carry_out(signer=seal.key_of(line).id)
+        assert (sum(len(item.addresses) for item in removal.items), removal.refusals) == (2, [])
         assert there.has() == {"one"}
 
     @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ class TestTravel:
         bad, get = seal.PublicKey("bad", bytes(32)), stores.FileStore.get
 
         def get_bad(self, name):
-            if name != driver.pack_name(NAME, bad):
+            if name != seal.pack_name(NAME, bad):
                 return get(self, name)
             if error is not None:
                 raise error
@@ -398,7 +399,7 @@ class TestCrowd:
         for one in started:
             one.communicate(timeout=200)
             assert one.returncode == 0
-        blob = store_of(address, 10.0).get(driver.pack_name(NAME, seal.UNSIGNED))
+        blob = store_of(address, 10.0).get(seal.pack_name(NAME, seal.UNSIGNED))
         held = dict(contents.unpack(seal.unseal("", blob, seal.UNSIGNED)[1], CacheInfo()))
         assert {entry.metadata["kernel"] for entry in held.values()} == {
             f"{number}-{kernel}" for number in range(4) for kernel in range(4)
@@ -433,7 +434,7 @@ class TestLies:
         here.use()
         used.leave("other", [("generator", row("one").key.digest)])
         packs.push("other", here.address)
-        store.put(name, store.get(driver.pack_name("other", seal.signing()[0])))
+        store.put(name, store.get(seal.pack_name("other", seal.signing()[0])))
         refused()
 
     def test_unsigned_in_place(self, pack, refused):

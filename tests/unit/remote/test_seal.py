@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import os
 import pathlib
+import sys
 
 import pytest
 import remotes
 
+import kcl
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.remote import seal
 from kcl.remote.seal import UNSIGNED, PublicKey, key_of, new, path_of, signing, trusted, unseal
@@ -16,6 +18,8 @@ from kcl.remote.stores import RemoteFault
 
 NAME = "0" * 64 + "/key"
 BUNDLE = b"a bundle\nof two lines"
+KEY = PublicKey("team", bytes(32))
+ADDRESS = "redis://user:word@host/0"
 
 
 @pytest.fixture
@@ -160,3 +164,40 @@ class TestKeys:
         )
         with pytest.raises(RemoteFault, match="pip install"):
             new("team")
+
+
+class TestPackName:
+    def test_parts(self, monkeypatch):
+        """Project, signer, Python and kcl are in the name; a directory of this machine is not."""
+        names = {
+            seal.pack_name("app/run.py", KEY),
+            seal.pack_name("app/run.py", UNSIGNED),
+            seal.pack_name("x", KEY),
+        }
+        monkeypatch.setattr(sys, "version_info", (*sys.version_info[:2], 99))
+        names.add(seal.pack_name("app/run.py", KEY))  # a patch release is the same
+        assert len(names) == 3
+        monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+        names.add(seal.pack_name("app/run.py", KEY))
+        monkeypatch.setattr(kcl, "__version__", "99")
+        names.add(seal.pack_name("app/run.py", KEY))
+        assert len(names) == 5
+        assert {len(name.partition("/")[0]) for name in names} == {64}
+        assert {name.partition("/")[2] for name in names} == {KEY.id, "unsigned"}
+
+
+class TestBelief:
+    def test_nobody(self):
+        """Without a trusted key no pack is believed, and the fault names the cures."""
+        with pytest.raises(RemoteFault, match="kcl key trust"):
+            seal.believed(ADDRESS)
+
+    def test_keys_in_order(self, tmp_path):
+        """Packs of the trusted keys are asked for in their order, then one that nobody need have signed."""
+        other = PublicKey("other", bytes(range(32)))
+        lines = [other.line, KEY.line]
+        remotes.configure(
+            tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
+        )
+        assert seal.believed(ADDRESS) == [other, KEY, UNSIGNED]
+        assert seal.believed(ADDRESS + "1") == [other, KEY]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import remotes
 
-from kcl.remote import notes, project, state, used
-from kcl.remote.notes import Outcome
+from kcl.remote import outcomes, project, state, used
+from kcl.remote.outcomes import Outcome
 
 pytestmark = pytest.mark.faults
 
@@ -33,8 +33,10 @@ def test_lines(address):
         f"remote {address}: read only; 0 entries of {project.name()} came, 0 bytes in 0.0 s"
     ]
     used.leave("app", [("binary", "a")])
-    notes.write(notes.name("pull", "app", address), Outcome("it is not signed", 42, 1000, 0.25))
-    notes.write(notes.name("push", "app", address), Outcome("no room", 7, 7, 7.0))
+    outcomes.write(
+        outcomes.note_name("pull", "app", address), Outcome("it is not signed", 42, 1000, 0.25)
+    )
+    outcomes.write(outcomes.note_name("push", "app", address), Outcome("no room", 7, 7, 7.0))
     first, second, third = state.facts()["words"]
     assert first.endswith("42 entries of app came, 1000 bytes in 0.2 s")
     assert second == "remote: app: it is not signed"
@@ -57,10 +59,10 @@ def test_attempt(address, monkeypatch, tmp_path):
     """A remote that answers is fine; what is wrong with another is said with its cure."""
     fine, wrong = state.attempt()
     assert (fine.startswith(f"{address} answers in "), wrong) == (True, "")
-    name = notes.name("push", project.name(), address)
-    notes.write(name, Outcome("no right to write"))
+    name = outcomes.note_name("push", project.name(), address)
+    outcomes.write(name, Outcome("no right to write"))
     assert state.attempt()[1] == f"{address}: the last push failed: no right to write"
-    notes.write(name, Outcome())
+    outcomes.write(name, Outcome())
     monkeypatch.setenv("KCL_REMOTE", "ftp://host/x")
     assert "redis://" in state.attempt()[1]
     monkeypatch.setenv("KCL_REMOTE", address)

@@ -7,7 +7,7 @@ import os
 import pathlib
 import time
 
-from kcl.base.settings import option
+from kcl.base import settings
 from kcl.remote import used
 
 NAME = "app"
@@ -26,7 +26,7 @@ def taken():
 
 def lists():
     """Return the folder of the one project's lists."""
-    (folder,) = filter(pathlib.Path.is_dir, pathlib.Path(option.folder("kcl"), "packs").glob("*"))
+    (folder,) = filter(pathlib.Path.is_dir, pathlib.Path(settings.folder("kcl"), "packs").glob("*"))
     return folder
 
 

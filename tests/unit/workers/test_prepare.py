@@ -14,7 +14,7 @@ from measured import put
 from prepare_recipes import filled, scaled
 
 import kcl
-from kcl.base.settings import option
+from kcl.base import settings
 from kcl.choices.tuning.table import Row
 from kcl.drivers import devices
 from kcl.drivers.pocl.jobs import JobQueue
@@ -212,7 +212,7 @@ class TestHelper:
     def test_after_the_workers(self, context, monkeypatch, when):
         """No helper shares the processors with the workers; their entries are completed whatever `KCL_PROMOTE` says."""
         monkeypatch.setenv("KCL_PROMOTE", when)
-        queue, seen = JobQueue(option.folder("kcl")), []
+        queue, seen = JobQueue(settings.folder("kcl")), []
 
         def note(done, _kernel):
             seen.append((done, queue.has_helper()))

@@ -17,7 +17,8 @@ from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.plain import SIMPLE, package_of
+from kcl.frontends.loopy.plain import SIMPLE, package_of, refuse
+from kcl.generate import distributions
 
 # The flag of a type that a class statement made, or that behaves like one.
 HEAP = 1 << 9
@@ -25,51 +26,33 @@ HEAP = 1 << 9
 # The classes of the methods in a class.
 CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-# The names that a class body or the interpreter stores and that do not change how instances behave.
-NOT_IN_CLASS = frozenset(
-    (
-        *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
-        *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
-        *("__orig_bases__", "__parameters__", "__type_params__", "__dataclass_params__"),
-        *("__dict__", "__weakref__", "__classdictcell__", "__classcell__"),
-        *("_abc_impl", "__abstractmethods__"),
-        # Enumerations have these.
-        *("_member_map_", "_value2member_map_"),
-        *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
-        # copyreg stores this when an instance is copied or pickled.
-        "__slotnames__",
-    )
-)
-# The beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
+# The names that a class body or the interpreter stores and that do not change how instances behave. Enumerations have
+# some of them, and copyreg stores `__slotnames__` as an instance is copied or pickled.
+NOT_IN_CLASS = {
+    *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+    *("__orig_bases__", "__parameters__", "__type_params__", "__dataclass_params__"),
+    *("__dict__", "__weakref__", "__classdictcell__", "__classcell__"),
+    *("_abc_impl", "__abstractmethods__", "__slotnames__"),
+    *("_member_map_", "_value2member_map_"),
+    *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
+}
+# The beginnings of the names under which pytools remembers results, on an object of any class.
 _OF_PYTOOLS = ("_pytools_", "_memoize_dic")
+# The names under which libraries remember hashes, and loopy what it has computed.
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
-_HOLDERS = frozenset(
-    {
-        object,
-        dict,
-        list,
-        tuple,
-        str,
-        int,
-        float,
-        bytes,
-        set,
-        frozenset,
-        complex,
-        bytearray,
-        BaseException,
-        Exception,
-    }
+# The builtin classes whose content an object that extends them shows.
+_SHOWING = (
+    *(object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray),
+    *(BaseException, Exception),
 )
-_LIBRARIES = frozenset(
-    {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
-)
-# The packages whose objects hide no content.
+# Those of them whose content nothing changes.
+_UNCHANGING: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
+# The packages whose objects have all their content in attributes.
 _PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
-# The packages whose objects hide an immutable content.
+# The packages whose objects hide a content that nothing changes.
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
-_BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
@@ -86,7 +69,8 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
 def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
     """List what the body of a class holds that neither Python, `dataclasses` nor `enum` put there.
 
-    loopy calls no methods but those that Python calls for it, whose names have underscores; others may be `called`.
+    loopy calls no methods of an object that is a value to it, but those that Python calls, whose names have underscores.
+    Others are left out, unless code of a package has the object and may have `called` them.
     """
     pairs = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
     return [
@@ -95,14 +79,14 @@ def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
 
 
 def enum_type() -> Any:
-    """Return the type of enumerations, or an empty tuple where `enum` is not imported."""
+    """Return the type of enumerations for `isinstance`: an empty tuple if `enum` is not imported."""
     module = sys.modules.get("enum")
     return module.EnumMeta if module is not None else ()
 
 
 def is_plain(kind: type) -> bool:
     """Return True if instances of a user's class keep all their content in attributes or in a builtin base."""
-    return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
+    return all(base.__flags__ & HEAP or base in _SHOWING for base in kind.__mro__)
 
 
 @lru_cache(maxsize=1024)
@@ -132,7 +116,10 @@ def own(value: Any) -> dict[Any, Any]:
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
-    """List the attributes of an object by name, without remembered results; an object of a library remembers more."""
+    """List the attributes of an object by name, without remembered results.
+
+    On an object of a library, which is `theirs`, more is only remembered: see `is_memo`.
+    """
     kind: Any = type(value)
     kept = [pair for pair in own(value).items() if not is_memo(kind, pair[0], theirs)]
     return sorted(kept, key=_by_name)
@@ -165,12 +152,24 @@ def static(kind: type, name: Any) -> Any:
 
 
 def is_found(kind: type) -> bool:
-    """Return True if a module holds a class under its name; one that was made at run time it does not hold."""
+    """Return True if a module holds a class under its name. It holds none that a function made."""
     holder: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
     for name in kind.__qualname__.split("."):
         # The dictionary is read, since a module may make a name at a request.
         holder = getattr(holder, "__dict__", {}).get(name)
     return holder is kind
+
+
+def is_library(kind: type) -> bool:
+    """Return True if a class counts by its name: one of Python, of the generators, or of C code."""
+    if not kind.__flags__ & HEAP:
+        return True
+    owner = distributions.owner(str(kind.__module__))
+    is_known = owner.kind == distributions.PYTHON or owner.name in distributions.GENERATORS
+    # A class that claims to be theirs, or that was made as the process ran, is another one.
+    if is_known and not is_found(kind):
+        refuse(kind)
+    return is_known
 
 
 def require_lasting(value: Any) -> None:
@@ -197,8 +196,8 @@ def _lasting_parts(value: Any) -> list[Any] | None:
     if kind is slice:
         return [value.start, value.stop, value.step]
     if isinstance(value, type):
-        return [] if _is_library(value) else None
-    package = package_of(kind) if _is_library(kind) else ""
+        return [] if is_library(value) else None
+    package = package_of(kind) if is_library(kind) else ""
     if package in _IMMUTABLE:
         return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
     numpy: Any = sys.modules.get("numpy")
@@ -211,13 +210,13 @@ def _lasting_parts(value: Any) -> list[Any] | None:
 
 def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
-    names, pairs = vars(kind), attributes(value, _is_library(kind))
+    names, pairs = vars(kind), attributes(value, is_library(kind))
     # What Python remembers on an object of the program follows from the rest.
     pairs = [pair for pair in pairs if type(static(kind, pair[0])).__name__ != "cached_property"]
-    bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
+    bases = [base for base in kind.__mro__ if base not in (object, *_UNCHANGING)]
     is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
-    theirs = [package_of(base) for base in bases if _is_library(base)]
-    is_known = is_frozen or issubclass(kind, _BUILTIN) or not _PYTHON_ONLY.isdisjoint(theirs)
+    theirs = [package_of(base) for base in bases if is_library(base)]
+    is_known = is_frozen or issubclass(kind, _UNCHANGING) or not _PYTHON_ONLY.isdisjoint(theirs)
     fields = names["__dataclass_fields__"] if is_frozen else ()
     if (
         not is_known
@@ -229,29 +228,18 @@ def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     return items + [part for _name, part in pairs]
 
 
-def _is_library(kind: type) -> bool:
-    """Return True if a class is of Python, or of a package that generates code."""
-    module, package = str(kind.__module__), package_of(kind)
-    # A class can give `__module__` any value: the module has to show it, and `__main__` is no library.
-    return (
-        (package in _LIBRARIES or package in sys.stdlib_module_names)
-        and module != "__main__"
-        and getattr(sys.modules.get(module), kind.__name__, None) is kind
-    )
-
-
 def overrides(kind: type) -> bool:
     """Return True if a class of the user, or its metaclass, redefines a name of a base class by more than a value."""
     bases = kind.__mro__
     for place, base in enumerate(bases):
-        if not _is_library(base):
+        if not is_library(base):
             below = {name for other in bases[place + 1 :] for name in vars(other)}
             if any(
                 name in below and not _is_made(base, name, member)
                 for name, member in vars(base).items()
             ):
                 return True
-    return not _is_library(type(kind))
+    return not is_library(type(kind))
 
 
 def _is_made(kind: type, name: str, member: Any) -> bool:

@@ -28,7 +28,7 @@ class Content(NamedTuple):
 def content(value: Any, called: bool = False) -> Content:
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it.
 
-    Where code of a package gets the value, which may call any method of it, it is `called`.
+    The value is `called` if code of a package gets it: that may call any method of it.
     """
     encoder = Encoder()
     encoder.called = called
@@ -48,7 +48,7 @@ def content(value: Any, called: bool = False) -> Content:
 
 
 def content_key(unit: Any) -> str:
-    """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
+    """Return the SHA-256 of all that decides the code of a unit, in hex; raise UnknownInput with the reason.
 
     loopy's own digest names functions instead of reading their content. It leaves out preamble generators, manglers,
     fields of structures and attributes of targets. It is kept on objects that can change. This one is the same in every
@@ -64,7 +64,7 @@ def of_unit(unit: Any) -> Content:
 
 
 def unit_key(unit: Content) -> str:
-    """Return the key of a unit of this content.
+    """Return the `content_key` of a unit with this content.
 
     It covers the structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one.
     """

@@ -24,12 +24,12 @@ from kcl.errors import UnknownInput
 from kcl.frontends.loopy import held
 from kcl.frontends.loopy.callables import sources
 from kcl.frontends.loopy.callables.classes import (
-    HEAP,
     attributes,
     brought,
     class_attributes,
     enum_type,
     is_found,
+    is_library,
     is_plain,
     overrides,
 )
@@ -51,7 +51,8 @@ CURE = "move it into an installed package, or give its class a method __kcl_key_
 # The packages whose objects remember results, and whose code stands in each key.
 GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
 _BY_ATTRIBUTES = GENERATORS - {"islpy", "namedisl"}
-_REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+# The classes of what counts by its name, with the code behind that.
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
@@ -80,15 +81,16 @@ _OF_PARTS: dict[type, tuple[str, ...]] = {
 
 
 class Encoder(Modes):
-    """The maker of the texts of values at one moment. `parts` has what the code counts by that the values lead to."""
+    """The maker of the texts of values at one moment."""
 
     def __init__(self) -> None:
         # The value and its text, by the id of the value. The table keeps the value, so that its id is not used again.
         self.done: dict[int, tuple[object, str]] = {}
+        # The parts of a key that stand for code to which the values lead.
         self.parts: dict[str, str] = {}
         # True once a dtype among the values is a structure.
         self.structured = False
-        # True while the user vouches for the program's code: it counts by its files.
+        # True while the user vouches for code of the program: by a pure recipe, or by a method `__kcl_key__`.
         self.promised = False
         # True while code of a package has the values: it may call any method of theirs.
         self.called = False
@@ -98,9 +100,6 @@ class Encoder(Modes):
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
-        # The hash of such a class is loopy's, so no table is asked for it.
-        if type(kind) is not type and issubclass(kind, StandIn):
-            return str(value.text())
         simple = SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
@@ -109,7 +108,7 @@ class Encoder(Modes):
         done = self.done.get(id(value))
         if done is not None:
             return done[1]
-        is_named = isinstance(value, _REFERENCES)
+        is_named = isinstance(value, _NAMED)
         text = self.reference(value) if is_named else shorten(self._composed(value))
         self.done[id(value)] = value, text
         return text
@@ -204,7 +203,10 @@ class Encoder(Modes):
     # Values
 
     def handed(self, value: Any) -> str:
-        """Return the text of what code of a package has: it may call any method."""
+        """Return the text of what code of a package has in its hands: it may call any method.
+
+        Outside of its hands the text of the same value may be another one, so texts before this are not used.
+        """
         with self.having(called=True, done=self.done if self.called else dict[int, Any]()):
             return self.encode(value)
 
@@ -224,6 +226,8 @@ class Encoder(Modes):
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
+        # The first rule that knows the value gives its text: the user's own, one for the very class, one for each kind
+        # of object that is not known by its class, and last the attributes.
         word = getattr(kind, "__kcl_key__", None)
         if word is not None:
             # By the method the user vouches for the class.
@@ -241,7 +245,7 @@ class Encoder(Modes):
             self._generators[kind] = _is_generators(kind)
         if self._generators[kind]:
             return self._attributes(value, kind, [], theirs=True, is_code=False)
-        for special in (_reference, _of_numpy, _enum, _callable):
+        for special in (_by_name, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
                 return text
@@ -290,7 +294,10 @@ class Encoder(Modes):
         return texts
 
     def _of_library(self, value: Any, kind: type) -> str | None:
-        """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
+        """Encode an object of Python or a generator: by a text of its own, or by its pickled state.
+
+        Return None for an object that counts by its attributes.
+        """
         if kind is object:
             return "builtins.object"
         if package_of(kind) in GENERATORS:
@@ -334,19 +341,6 @@ def _own(code: types.CodeType) -> tuple[Any, ...]:
     names = code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
     return code.co_code.hex(), getattr(code, "co_exceptiontable", b""), names, counts, constants
-
-
-def is_library(kind: type) -> bool:
-    """Return True if a class counts by its name: one of Python, of the generators, or of C code."""
-    if not kind.__flags__ & HEAP:
-        return True
-    module = str(kind.__module__)
-    whose = distributions.owner(module)
-    is_known = whose.kind == distributions.PYTHON or whose.name in distributions.GENERATORS
-    # A class that claims to be theirs, or that was made as the process ran, is another one.
-    if is_known and not is_found(kind):
-        refuse(kind)
-    return is_known
 
 
 def _is_generators(kind: type) -> bool:
@@ -469,7 +463,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 }
 
 
-def _reference(encoder: Encoder, value: Any) -> str | None:
+def _by_name(encoder: Encoder, value: Any) -> str | None:
     """Encode an object that stands for one of loopy's, or a function that C code made."""
     kind = type(value)
     is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(

@@ -19,7 +19,7 @@ from kcl.errors import UnknownInput
 from kcl.generate import distributions, files
 
 _GAP = r"(?:[ \t]|\\\n)+"
-# An import wherever it stands in a line: more names than a file imports are only more files.
+# An import wherever it stands in a line, also in code that Python cannot parse: more names are only more files.
 _IMPORT = re.compile(
     rf"\bfrom{_GAP}([\w.]+){_GAP}import\b"
     rf"|\bimport{_GAP}([\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?(?:,(?:{_GAP})?[\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?)*)"
@@ -56,7 +56,7 @@ def parts(name: str) -> dict[str, str]:
                 raise UnknownInput(f"{file.path} was changed after the process began")
         digests[f"module {top}"] = " ".join(
             [
-                _digest(path, files.seen(files_of_path))
+                _digest(path, files.stamp(files_of_path))
                 for path, files_of_path in zip(paths, listed, strict=True)
             ]
         )
@@ -67,7 +67,7 @@ def parts(name: str) -> dict[str, str]:
 @functools.lru_cache(maxsize=256)
 def _digest(path: str, _seen: str) -> str:
     """Return the digest of a file or folder with these sizes, times and inodes."""
-    return files.content(path)
+    return files.digest_of(path)
 
 
 def _imported(path: str) -> Iterator[str]:

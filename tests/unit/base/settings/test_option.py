@@ -6,6 +6,7 @@ import pytest
 
 import kcl
 from kcl import option
+from kcl.base import settings
 from kcl.cache import layers
 
 
@@ -22,7 +23,7 @@ class TestCacheDir:
     def test_same_three_folders(self, tmp_path):
         """Under another root lie the same three folders, each beside its namesake's."""
         option.cache_dir(str(tmp_path))
-        assert [option.folder(name) for name in ("pytools", "pyopencl", "kcl")] == [
+        assert [settings.folder(name) for name in ("pytools", "pyopencl", "kcl")] == [
             str(tmp_path / name) for name in ("pytools", "pyopencl", "kcl")
         ]
         assert layers.generator().place.startswith(str(tmp_path / "pytools" / "pdict-"))

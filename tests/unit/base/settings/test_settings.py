@@ -178,8 +178,8 @@ class TestSettings:
         rows = re.findall(r"^\| (`KCL_\w+`|none) \| (`\w+`|never) \|", page, re.MULTILINE)
         assert rows == [
             (
-                "none" if setting.of_file else f"`{setting.variable}`",
-                "never" if setting.of_variable else f"`{setting.key}`",
+                "none" if setting.file_only else f"`{setting.variable}`",
+                "never" if setting.variable_only else f"`{setting.key}`",
             )
             for setting in settings.SETTINGS
         ]

@@ -264,7 +264,7 @@ class TestServed:
         (place / "old").touch()
         trust.make_directory(str(place / "new" / "folder"))
         for path in (place / "new" / "folder" / "file", place.parent / "file"):
-            os.close(trust.opened(str(path), trust.LOCK))
+            os.close(trust.open_file(str(path), trust.LOCK))
         made = (place / "new", place / "new" / "folder", place / "new" / "folder" / "file")
         assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(47110, 47111)}
         assert (place / "old").stat().st_uid == (place.parent / "file").stat().st_uid == 0

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kcl.base.text.markup import Html, element, filled, join, text, titled
+from kcl.base.text.markup import Html, element, fill, join, make_table, text
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ class TestTitled:
     def test_escaped(self):
         """Nothing in a text is markup: what a notebook shows is the text."""
         bad = '<script>alert("&")</script>'
-        found = ElementTree.fromstring(titled(bad, [bad, "b"], [["1", bad]]))
+        found = ElementTree.fromstring(make_table(bad, [bad, "b"], [["1", bad]]))
         assert ["".join(row.itertext()) for row in found] == [bad, f"{bad}b", f"1{bad}"]
         assert {element.tag for element in found.iter()} == {"table", "caption", "tr", "th", "td"}
 
     def test_long(self):
         """A long cell is cut, and is there in full for the pointer."""
-        found = ElementTree.fromstring(titled("t", ["a"], [['"' * 200]]))
+        found = ElementTree.fromstring(make_table("t", ["a"], [['"' * 200]]))
         (cell,) = found.iter("td")
         assert cell.text == '"' * 100 + "..."
         assert cell.get("title") == '"' * 200
@@ -54,5 +54,5 @@ class TestTitled:
 
 def test_filled():
     """A hole of a template takes markup as it is, and a text escaped."""
-    found = filled("<p>$one$two</p>", {"one": "<b>", "two": [element("i", "&")]})
+    found = fill("<p>$one$two</p>", {"one": "<b>", "two": [element("i", "&")]})
     assert found == "<p>&lt;b&gt;<i>&amp;</i></p>"

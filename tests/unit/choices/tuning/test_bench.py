@@ -275,7 +275,9 @@ class TestLeft:
         files.close()
         with Bench(question_of(files), files.default, files.folder) as made:
             made.check([found], later())
-        assert {form: one.outcome for form, one in made.left.items()} == {inputs.SIGNED: "hangs"}
+        assert {form: one.outcome for form, one in made.left_out.items()} == {
+            inputs.SIGNED: "hangs"
+        }
         assert found.verdict.outcome == "wrong result"
         assert found.verdict.detail.endswith("with drawn numbers")
 

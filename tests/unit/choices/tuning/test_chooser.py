@@ -279,7 +279,7 @@ class TestDispatch:
         before = added(kernel, queue, 100)
         tuning = layers.layer("tuning")
         entry = tuning.read(table.address)
-        tuning.stores[0].put(table.address, entry.described(rows=[]).pack())
+        tuning.stores[0].put(table.address, entry.with_metadata(rows=[]).pack())
         assert [added(kernel, queue, 100), added(axpy(), queue, 100)] == [before] * 2
         assert "block=16" in before
         assert "the default" in added(axpy(), begun_anew(queue), 100)

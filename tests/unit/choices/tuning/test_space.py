@@ -92,9 +92,11 @@ class TestComparison:
         """A space keeps how results are compared, also with a where."""
         cases = [{"x": [1, 2]}]
         space = kcl.space(block=[16], compare=len, tolerance={"y": (1e-5, 1e-8)}, cases=iter(cases))
-        found = space.where(lambda block: block > 0).comparison
-        assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
-        assert kcl.space(block=[16]).comparison == (None, None, ())
+        narrowed = space.where(lambda block: block > 0)
+        assert (narrowed.compare, narrowed.cases) == (len, tuple(cases))
+        assert narrowed.tolerance == {"y": (1e-5, 1e-8)}
+        assert list(narrowed.choices({}, {})) == [{"block": 16}]
+        assert space.predicates == []
 
     @pytest.mark.parametrize(
         "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}, {"cases": [1, 2]}]
@@ -106,13 +108,11 @@ class TestComparison:
 
     def test_text(self):
         """Outcomes stand as long as tolerance, cases and source text are the same; without a text none does."""
-        one, other = (
-            kcl.space(block=[1], compare=lambda out: out["y"] * 2).comparison for _ in "ab"
-        )
-        assert one.text() == other.text() != one.text(1e-3) != ""
-        assert kcl.space(block=[1], compare=len).comparison.text() == ""
+        one, other = (kcl.space(block=[1], compare=lambda out: out["y"] * 2) for _ in "ab")
+        assert one.comparison() == other.comparison() != one.comparison(1e-3) != ""
+        assert kcl.space(block=[1], compare=len).comparison() == ""
         bare, *others = (
-            kcl.space(block=[1], cases=cases).comparison.text()
+            kcl.space(block=[1], cases=cases).comparison()
             for cases in ([], [{"x": np.arange(2000)}], [{"x": np.arange(2000)[::-1]}])
         )
         assert len({bare, *others}) == 3

@@ -7,6 +7,7 @@ import pytest
 import kcl
 from kcl.base import process
 from kcl.cache import places
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.table import ChoiceTable, RankedChoice, Row
@@ -32,7 +33,7 @@ def fact(*sizes, block=16, outcome="ok", detail=""):
 
 def stored():
     """Return the table as another process reads it."""
-    process.changed()
+    process.on_change()
     return ChoiceTable(KEY, ABOUT).refresh()
 
 
@@ -55,8 +56,8 @@ class TestRows:
         assert stored().rows == [put]
         types = [type(value) for value in stored().rows[0].choice.values()]
         assert types == [int, bool, float, type(None)]
-        assert stored().row((64, 3), {"x": "<f4"}, "factor=3") == put
-        assert stored().row((64,), {"x": "<f4"}, "factor=3") is None
+        assert stored().row(put.name) == put
+        assert stored().row(put._replace(sizes=(64,)).name) is None
 
     def test_same_sizes(self):
         """A row takes the place of that for the same sizes, and what another process put since stays."""
@@ -140,7 +141,7 @@ class TestRows:
     )
     def test_foreign(self, rows):
         """Rows of another form are no rows."""
-        assert tables.read_rows({"rows": rows}, "table") == []
+        assert tables.read_rows(Entry(KEY, {"rows": rows}, {}), "table") == []
 
     def test_damaged(self, tmp_path):
         """A damaged file, and the entry of another key in its place, are no table, and are replaced."""

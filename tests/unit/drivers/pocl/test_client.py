@@ -66,15 +66,16 @@ class TestWait:
     def test_until_published(self, bench: Bench) -> None:
         """Whoever waits finds the entry when the job has gone."""
         bench.queued(1)
-        client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
+        client.wait(bench.folder, bench.key(1).digest, client.Stall(), LIMIT_SECONDS)
         assert bench.queue.find(bench.key(1).digest) is None
         assert bench.entry(1) is not None
 
     def test_most(self, bench: Bench) -> None:
         """The wait for a helper that shows no progress ends after `most` seconds, also within its patience."""
         bench.queued(1)
+        stall = client.Stall()
         with bench.locked():
-            stall, waited = client.wait(bench.folder, bench.key(1).digest, 3600, 0.1)
+            waited = client.wait(bench.folder, bench.key(1).digest, stall, 3600, 0.1)
         assert waited >= 0.1
         assert stall.seconds <= waited
 
@@ -84,10 +85,11 @@ class TestWait:
         digest = bench.key(1).digest
         with bench.locked():
             mark = bench.queue.progress()
-            stall, waited = client.wait(bench.folder, digest, 60, stall=client.Stall(60.0, mark))
-            assert (stall, waited) == ((60.0, mark), 0.0)
+            stall = client.Stall(60.0, mark)
+            assert client.wait(bench.folder, digest, stall, 60) == 0.0
+            assert (stall.seconds, stall.mark) == (60.0, mark)
             bench.queue.note_progress()
-            stall, waited = client.wait(bench.folder, digest, 0.2, stall=client.Stall(60.0, mark))
+            waited = client.wait(bench.folder, digest, stall, 0.2)
         assert waited >= stall.seconds >= 0.2
 
     def test_stopped(self, bench: Bench) -> None:
@@ -100,6 +102,7 @@ class TestWait:
             helper.send_signal(signal.SIGSTOP)
             try:
                 until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")
-                assert client.wait(bench.folder, bench.key(1).digest, 3600)[1] == 0
+                digest = bench.key(1).digest
+                assert client.wait(bench.folder, digest, client.Stall(), 3600) == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

@@ -65,7 +65,7 @@ class TestCompleteEntry:
     def test_entry(self, bench: Bench) -> None:
         """The entry has the job's key, parts and facts, says what is in it, and holds no path and no stub."""
         bench.request(0)
-        client.wait(bench.folder, bench.key(0).digest, 60)
+        client.wait(bench.folder, bench.key(0).digest, client.Stall(), 60)
         entry = bench.entry(0)
         assert entry.metadata["complete"] is True
         sizes = {
@@ -160,7 +160,7 @@ class TestIncompleteEntry:
         """
         bench.request(1)
         assert client.idle(bench.folder, 60)
-        bench.store.put(bench.address(1), bench.entry(1).described(signers=["0123"]).pack())
+        bench.store.put(bench.address(1), bench.entry(1).with_metadata(signers=["0123"]).pack())
         run(bench.root / "pocl", [(SOURCES[1], [("only", 4)])], bench.user.options)
         bench.request(1, pocl_cache=str(bench.root / "pocl"))
         assert client.idle(bench.folder, 60)
@@ -208,7 +208,7 @@ class TestIncompleteEntry:
         (late,) = pocl.glob("*/*/only")
         late.rename(bench.root / "only")
         bench.request(1, pocl_cache=str(pocl))
-        client.wait(bench.folder, bench.key(1).digest, 0.4)
+        client.wait(bench.folder, bench.key(1).digest, client.Stall(), 0.4)
         assert bench.queue.find(bench.key(1).digest) is not None
         (bench.root / "only").rename(late)
         assert client.idle(bench.folder, 60)

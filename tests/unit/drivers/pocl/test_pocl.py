@@ -13,7 +13,7 @@ import kcl
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers import pocl as pocl_driver
-from kcl.drivers.pocl import Pocl, asking
+from kcl.drivers.pocl import Pocl
 from kcl.programs import driver as devices
 
 
@@ -90,14 +90,14 @@ class TestIdentity:
 
     def test_untried(self, device, monkeypatch, looks):
         """A device of PoCL's that is no CPU has the plain line: no key, no binary, no job, and a bypass says why."""
-        monkeypatch.setattr(pocl_driver, "_is_cpu", lambda _device: False)
-        asked = dict(asking.helper_use().asked)
+        monkeypatch.setattr(pocl_driver, "_cpu", lambda _device: None)
+        asked = dict(pocl_driver._state().helper.asked)
         queue = cl.CommandQueue(cl.Context([device]))
         _event, (x,) = fifth()(queue, x=np.zeros(4, np.float32))
         assert x.tolist() == [5.0] * 4
         words = f"off: kcl has not been tried with PoCL's device {device.name}"
         assert ("binary", "bypass", words) in [(one.layer, *one[3:5]) for one in looks]
-        assert asking.helper_use().asked == asked
+        assert pocl_driver._state().helper.asked == asked
 
 
 CACHES = 300  # that are damaged

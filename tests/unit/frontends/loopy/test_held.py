@@ -128,6 +128,21 @@ class TestText:
         far.TABLE["inner"][0] = 3
         assert content(near.get).digest != before
 
+    def test_imported_later(self, load: Callable[[], Any]) -> None:
+        """A module that is imported after a look counts as one that was there before it."""
+        found = []
+        for is_later in (False, True):
+            near, far = load()
+            near.more = far.LIMIT = 2
+            if is_later:
+                del sys.modules["far"]
+                found.append(content(near.get).digest)
+                sys.modules["far"] = far
+            found.append(content(near.get).digest)
+        assert found[0] == found[2] != found[1]
+        far.LIMIT = 3
+        assert content(near.get).digest != found[0]
+
     def test_code_of_the_program(self, load: Callable[[], Any]) -> None:
         """A function of the program in a required package has no key."""
         near, far = load()

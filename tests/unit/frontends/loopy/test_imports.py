@@ -307,6 +307,40 @@ class TestTheHook:
             sys.modules["loopy"], "__kcl_lazy_module__"
         )
 
+    def test_threads_that_install_it(self, child):
+        """What a thread imports once it is installed is heard, also if another thread was the first to install it."""
+        assert run(
+            child,
+            """
+            import builtins, threading
+            from kcl.base import attended
+            from kcl.frontends.loopy import imports
+            began, goes_on, real = threading.Event(), threading.Event(), attended.Listener.install
+            before, found = builtins.__import__, []
+            def install(listener):
+                began.set()
+                goes_on.wait()
+                found.append(builtins.__import__ is before)
+                real(listener)
+            def second():
+                imports.install()
+                found.append(any(isinstance(one, attended.Listener) for one in sys.meta_path))
+            attended.Listener.install = install
+            imports._import = None
+            sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, attended.Listener)]
+            threads = [threading.Thread(target=imports.install)]
+            threads[0].start()
+            began.wait()
+            threads.append(threading.Thread(target=second))
+            threads[1].start()
+            threads[1].join(0.5)
+            goes_on.set()
+            [one.join() for one in threads]
+            print(json.dumps(found))
+            """,
+            "import kcl, sys, json\n",
+        ) == [True, True]
+
 
 class TestWatched:
     def test_the_language_version_of_the_caller(self, child):

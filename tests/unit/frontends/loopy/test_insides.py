@@ -36,6 +36,25 @@ class TestNow:
         """Nothing has changed."""
         assert not changed()
 
+    def test_an_import_that_nobody_hears(self, child):
+        """A finder in front of kcl's finds loopy, and not what loopy imports: loopy counts as of its import's end."""
+        code = """
+            import importlib, json, sys
+            import kcl.loopy
+            from importlib.machinery import PathFinder
+            class InFront:
+                def find_spec(self, name, path=None, target=None):
+                    return PathFinder.find_spec(name, path, target) if name == "loopy" else None
+            sys.meta_path.insert(0, InFront())
+            loopy = importlib.import_module("loopy")
+            from kcl.frontends.loopy import insides
+            found = [sorted(map(str, insides.now()))]
+            loopy.auto = 5
+            found.append([name for _holder, name in insides.now()])
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [[], ["auto"]]
+
     @pytest.mark.parametrize(
         ("holder", "name", "value"),
         [
@@ -370,6 +389,19 @@ class TestImports:
         lines = ("import json, sys", first, *LOADED, more, "found = len(insides.now())", change)
         code = "\n".join([*lines, "print(json.dumps([found, len(insides.now())]))"])
         assert child.json(code, str(tmp_path)) == [0, changes]
+
+    def test_after_an_import_that_failed(self, child):
+        """Code that a program gave a function of theirs before the first import of a generator is a change."""
+        code = """
+            import contextlib, json, kcl.loopy, pytools
+            with contextlib.suppress(ImportError):
+                import namedisl
+            pytools.flatten.__code__ = json.dumps.__code__
+            import pymbolic
+            from kcl.frontends.loopy import insides
+            print(json.dumps([*map(list, insides.now())]))
+            """
+        assert child.json(code) == [["pytools", "flatten"]]
 
     def test_reload(self, child):
         """A reload of a module is no import: what it gives is a change."""

@@ -57,18 +57,21 @@ class TestNow:
         assert [part.name for part in moment.state(there, True)] == ["state"]
         assert moment.state(there) == []
 
-    @pytest.mark.parametrize("attribute", [None, "untag_inames"])
-    def test_while_loopy_is_not_there(self, child, attribute):
+    @pytest.mark.parametrize("is_begun", [False, True])
+    def test_while_loopy_is_not_there(self, child, is_begun):
         """Before loopy is imported, and while another thread imports it, nothing of it has changed."""
         code = f"""
-            import json, sys, types
+            import importlib.util, json, sys, types
             import kcl.loopy
             from kcl.frontends.loopy import moment
-            if {attribute!r}:
-                sys.modules["loopy"] = types.ModuleType("loopy")
-            print(json.dumps(moment.now()))
+            if {is_begun}:
+                sys.modules["loopy"] = module = types.ModuleType("loopy")
+                module.__spec__ = importlib.util.spec_from_loader("loopy", None)
+                module.__spec__._initializing = True
+                module.untag_inames = module.set_default_target = print
+            print(json.dumps([moment.now(), moment.loaded()]))
             """
-        assert child.json(code) == [[], "", None]
+        assert child.json(code) == [[[], "", None], None]
 
 
 def test_shared_parts():

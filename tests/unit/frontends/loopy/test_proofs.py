@@ -119,7 +119,7 @@ class TestWriting:
         """A process that asked its units, and has no key of any, publishes no proofs and opens no store."""
         proofs.add("a", QUIET, proofs.group("driver.py"))
         if asks:
-            events.made("str", "driver.py:1")
+            events.count_question("str", "driver.py:1")
         if looks_up:
             proofs.use()
         proofs.write()
@@ -148,7 +148,7 @@ class TestWriting:
         """A row that came from a remote still says so after a run has added to it."""
         stored("driver.py", "a")
         address = proofs.Group("driver.py")._key.digest
-        came = layers.generator().read(address).described(signers=["0123"])
+        came = layers.generator().read(address).with_metadata(signers=["0123"])
         layers.generator().publish(address, came)
         new_process()
         stored("driver.py", "b")

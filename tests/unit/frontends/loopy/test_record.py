@@ -243,7 +243,7 @@ class TestChanged:
 
     def test_plain_values_cannot_change(self):
         """Nothing is kept of plain values and of containers that are copied."""
-        assert call("f", 1, "a", [2, {"b": (3,)}], np.float32, {4}).kept == []
+        assert call("f", 1, "a", [2, {"b": (3,)}], np.float32, {4}).rechecked == []
 
 
 class TestReal:

@@ -10,6 +10,7 @@ from recorded_units import VERSION, make, waits
 import kcl.loopy as lp
 from kcl import frontends
 from kcl.frontends.loopy import proofs, recorder
+from kcl.generate import carrying
 from kcl.generate.declarations import Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
@@ -33,12 +34,12 @@ class TestWaiting:
     def test_threads_have_their_own_state(self):
         """What one block lets through or leaves out, it gives back; a block inside of another one, too."""
         assert recorder.is_on()
-        with recorder.carrying():
+        with carrying():
             assert not recorder.is_on()
             call = RecipeCall("make", make, {}, Declarations())
             with frontends.recording(call):
                 assert recorder.in_recipe()
-                with recorder.carrying():
+                with carrying():
                     assert not recorder.in_recipe()
             assert not recorder.is_on()
         assert recorder.is_on()

@@ -295,7 +295,7 @@ class TestThatNothingBreaks:
         array = np.zeros(3)
         values = [1, "a", np.float32, array, textwrap.dedent, lp.AddressSpace.LOCAL]
         _text, copied = texts.take(values, taken)
-        assert [thing for thing, _ in taken.kept] == [textwrap.dedent]
+        assert [thing for thing, _ in taken.rechecked] == [textwrap.dedent]
         assert copied[3] is not array
 
 

@@ -12,6 +12,7 @@ import kcl
 import kcl.loopy as face
 from kcl.cache import layers
 from kcl.frontends.loopy import imports, units
+from kcl.generate import carrying
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.usefixtures("installed")]
 
@@ -23,16 +24,10 @@ def unit():
 
 def made(factor=3, name="scaled"):
     """Make a unit as a library does: what this module would get from the face is passed by."""
-    with recorder_off():
+    with carrying():
         return lp.make_kernel(
             "{[i]: 0<=i<4}", f"out[i] = {factor}*a[i]", name=name, lang_version=(2018, 2)
         )
-
-
-def recorder_off():
-    from kcl.frontends.loopy import recorder
-
-    return recorder.carrying()
 
 
 def generator(looks):

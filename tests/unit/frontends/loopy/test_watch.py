@@ -61,6 +61,19 @@ class TestChanged:
         assert 1 in looked.changed()
         assert not looked.changed()
 
+    @pytest.mark.parametrize("change", [dict.clear, lambda table: table.update(a=5)])
+    def test_more_things(self, change):
+        """What changed before more things were added is told after that, and what changed of these."""
+        tables, looked = [{"a": 1}, {"a": 1}, [1]], watch.Watch()
+        looked.add(tables[:1])
+        change(tables[0])
+        looked.add(tables[1:])
+        assert 0 in looked.changed()
+        assert not looked.changed()
+        change(tables[1])
+        tables[2].append(1)
+        assert {1, 2} <= looked.changed()
+
     def test_lists(self):
         """Items of lists are compared."""
         lists, looked = [[1, 2], [3]], watch.Watch()

@@ -15,7 +15,8 @@ from hot_calls import launcher_on
 from pyopencl import cltypes
 
 import kcl
-from kcl import launch, option
+from kcl import launch
+from kcl.base import settings
 from kcl.cache import layers
 from kcl.code import made_ready
 from kcl.drivers.pocl import client
@@ -156,7 +157,7 @@ class TestInvoker:
         for recipe in (affine(), structured(), squares(), counted(1)):
             text = (
                 SourceUnit(
-                    recipe._line.generate._asked._call.function(**recipe._chooser.parameters)
+                    recipe._line.generate._result._call.function(**recipe._chooser.parameters)
                 )
                 .generate("f", {})
                 .invoker.source
@@ -482,7 +483,7 @@ class TestFiles:
     def computed(self, queue, **parameters):
         """Launch a new Kernel on zeros."""
         _event, (x,) = from_file(**parameters)(queue, x=np.zeros(4, np.int32))
-        assert client.idle(option.folder("kcl"), 60)
+        assert client.idle(settings.folder("kcl"), 60)
         return x.tolist()
 
     @pytest.mark.parametrize("kind", [str, pathlib.Path])

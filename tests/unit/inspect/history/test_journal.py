@@ -48,7 +48,7 @@ def names(root: pathlib.Path) -> list[str]:
 
 def totals():
     """Return the counters of each layer over all records."""
-    return {layer: row for (layer,), row in stats.add_up(journal.rows(), ["layer"]).items()}
+    return {layer: row for (layer,), row in stats.add_up(journal.count_by_day(), ["layer"]).items()}
 
 
 class TestKept:
@@ -57,7 +57,7 @@ class TestKept:
         end(HIT, HIT._replace(kernel="sum"), MISS)
         end(HIT)
         today = time.strftime("%Y-%m-%d")
-        assert {place: row["hits"] for place, row in journal.rows().items()} == {
+        assert {place: row["hits"] for place, row in journal.count_by_day().items()} == {
             (today, "generator", "axpy"): 2,
             (today, "generator", "sum"): 1,
             (today, "binary", "axpy"): 0,
@@ -72,8 +72,8 @@ class TestKept:
         end(HIT, entries=[KEY.digest])
         before = time.time()
         end(HIT, HIT, entries=[KEY.digest, "ff" * 32])
-        found = journal.uses()
-        count, last = journal.use(found, KEY.digest)
+        found = journal.read_uses()
+        count, last = journal.find_use(found, KEY.digest)
         assert (count, found["ff" * (journal.DIGITS // 2)][0]) == (3, 2)
         assert before <= last <= time.time()
 
@@ -102,8 +102,8 @@ class TestKept:
         end(HIT, MISS)
         events.emit(HIT)
         journal.reset()
-        assert totals() == journal.uses() == {}
-        assert (journal.last_misses(), journal.rows()) == ([], {})
+        assert totals() == journal.read_uses() == {}
+        assert (journal.last_misses(), journal.count_by_day()) == ([], {})
         records.write()
         assert names(root) == []
 
@@ -170,7 +170,7 @@ class TestLate:
         """What is found again is told once, with the time of the last."""
         for value, past in (("/x", 90.0), ("/y", 0.0), ("/x", 60.0)):
             self.left(value, past=past)
-        found = journal.late()
+        found = journal.find_late()
         assert [note["value"] for note in found] == ["/y", "/x"]
         assert self.LATE.items() <= found[1].items()
         assert found[1]["driver"]
@@ -180,21 +180,21 @@ class TestLate:
         """A process leaves its late switches, also where its look-ups stand in an earlier record of it."""
         events.emit(HIT)
         records.write()
-        assert journal.late() == []
+        assert journal.find_late() == []
         records.write((), [self.LATE])
-        assert [note["words"] for note in journal.late()] == [self.LATE["words"]]
+        assert [note["words"] for note in journal.find_late()] == [self.LATE["words"]]
 
     def test_old(self):
         """A switch of more than a week ago is forgotten."""
         self.left("/x", past=journal.AGE + 60)
-        assert journal.late() == []
+        assert journal.find_late() == []
 
     def test_bounded(self):
         """The number of late switches is bounded; the newest stay."""
         for number in range(80):
             self.left(str(number), past=100.0 - number)
         newest = [str(number) for number in reversed(range(16, 80))]
-        assert [note["value"] for note in journal.late()] == newest
+        assert [note["value"] for note in journal.find_late()] == newest
 
 
 class TestBounds:
@@ -216,7 +216,7 @@ class TestBounds:
         monkeypatch.setattr(journal, bound, {"KEPT": stay, "ROOM": room}[bound])
         journal.trim()
         assert names(root) == sorted(order)
-        kernels = {kernel for _day, _layer, kernel in journal.rows()}
+        kernels = {kernel for _day, _layer, kernel in journal.count_by_day()}
         assert kernels == {f"kernel {number}" for number in range(4 - stay, 4)}
 
     @pytest.mark.parametrize("bound", ["MANY", "LARGE"])
@@ -229,11 +229,13 @@ class TestBounds:
 
     def test_many_names(self):
         """A process that makes names without end keeps a bounded number of them, and counts all."""
-        for number in range(events._PLACES + 10):
+        for number in range(events.MOST_NAMES + 10):
             events.emit(HIT._replace(kernel=f"kernel {number}"))
         records.write()
-        hits = {kernel: row["hits"] for (_day, _layer, kernel), row in journal.rows().items()}
-        assert (len(hits), hits[events.OTHERS]) == (events._PLACES + 1, 10)
+        hits = {
+            kernel: row["hits"] for (_day, _layer, kernel), row in journal.count_by_day().items()
+        }
+        assert (len(hits), hits[events.OTHERS]) == (events.MOST_NAMES + 1, 10)
 
 
 class TestFaults:
@@ -245,7 +247,7 @@ class TestFaults:
         (root / "kcl" / "journal" / name).write_bytes(content)
         end(HIT)
         assert totals()["generator"]["hits"] == 1
-        assert len(journal.rows()) == 1
+        assert len(journal.count_by_day()) == 1
 
     def test_loose_directory(self, root, recwarn):
         """A directory that others can write is not used; the run goes on, and nothing is raised."""
@@ -283,9 +285,10 @@ for number in range(24):
 os.close(start)
 ends = [os.waitpid(child, 0)[1] for child in children]
 missed = journal.last_misses()
-totals = {layer: row for (layer,), row in stats.add_up(journal.rows(), ["layer"]).items()}
+totals = {layer: row for (layer,), row in stats.add_up(journal.count_by_day(), ["layer"]).items()}
 print(json.dumps([ends, totals, len(missed), len({miss.record["name"] for miss in missed}),
-    [count for count, _last in journal.uses().values()], len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
+    [count for count, _last in journal.read_uses().values()],
+    len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
 """
 
 
@@ -325,7 +328,9 @@ class TestProcesses:
         """
         done = child.run(code, str(root))
         assert done.returncode == 0, done.stderr
-        found = {kernel: row["hits"] for (_day, _layer, kernel), row in journal.rows().items()}
+        found = {
+            kernel: row["hits"] for (_day, _layer, kernel), row in journal.count_by_day().items()
+        }
         assert found == dict.fromkeys(("parent", "fork", "spawn", "forkserver", "forked"), 1)
 
 

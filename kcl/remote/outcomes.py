@@ -1,17 +1,20 @@
-"""Notes on the last pull and the last push of a project, among the small states of this machine (`kcl.cache.notes`).
+"""The outcomes of the last pull and the last push of a project, in notes of this machine (`kcl.cache.notes`).
 
 A note is of one remote and of the keys that are trusted: under other terms it says nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.cache import notes
-from kcl.remote import driver
+from kcl.errors import CacheFault
+from kcl.remote import seal
 
 RETRY = 60.0  # seconds for which no process tries again after the first failure
 
@@ -27,9 +30,19 @@ class Outcome(NamedTuple):
     failures: int = 0  # without a success between them
 
 
-def name(work: str, project: str, address: str) -> str:
+def note_name(work: str, project: str, address: str) -> str:
     """Return the name of the note on the last pull or push of a project."""
-    return f"{work} {driver.digest(project)} {driver.terms(address)}"
+    return f"{work} {seal.project_digest(project)} {_terms(address)}"
+
+
+def _terms(address: str) -> str:
+    """Return a digest of what decides which packs are believed."""
+    try:
+        keys = str(seal.believed(address))
+    except (OSError, CacheFault) as error:
+        # The child says so.
+        keys = str(error)
+    return hashlib.sha256(json.dumps([address, keys]).encode()).hexdigest()[:16]
 
 
 def recent(note: str, strict: bool = False) -> Outcome | None:
@@ -65,5 +78,5 @@ def read(note: str) -> Outcome | None:
 
 def refused_push(project: str, address: str) -> str:
     """Return why the last push of a project failed, in words; empty if it did not."""
-    pushed = read(name("push", project, address))
+    pushed = read(note_name("push", project, address))
     return f"the last push failed: {pushed.fault}" if pushed and pushed.fault else ""
