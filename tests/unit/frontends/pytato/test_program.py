@@ -186,15 +186,11 @@ def test_the_number_that_changes_has_the_line_that_made_its_node(run):
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
 def test_a_program_has_what_its_call_got(run, ask):
     for _ in range(3):
-        assert (
-            run("outputs", 2, *ask)["result"][:: len(ask) or 1]
-            == [{"out": [0.0, 2.0, 4.0, 6.0]}] * 2
-        )
-        told = run("owner", 2, *ask)["result"]
-        assert told == [[out(scale=2.0)] * 3, ["launched"] * (3 if ask else 0)]
-    for case in ("outputs", "owner"):
-        run(case, 2)  # a program that was asked is launched by the unit
-        assert run(case, 2)["calls"] == []
+        outputs, owner = run("outputs,owner", 2, *ask)["result"]
+        assert outputs[:: len(ask) or 1] == [{"out": [0.0, 2.0, 4.0, 6.0]}] * 2
+        assert owner == [[out(scale=2.0)] * 3, ["launched"] * (3 if ask else 0)]
+    run("outputs,owner", 2)  # a program that was asked is launched by the unit
+    assert run("outputs,owner", 2)["calls"] == []
 
 
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
