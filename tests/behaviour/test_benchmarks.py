@@ -1,7 +1,5 @@
 """The benchmarks' own code, on the figures of the documentation: nothing is measured here."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """tools/docs_look.py: a page that scrolls sideways is named; the built documentation has none."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -9,8 +9,6 @@ output of a command alone in which ``...`` stands for what another machine would
 writes that too, for a review by hand.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util

@@ -3,8 +3,6 @@
 The entries are made up, and valid: most are rows of one database, which are made quickly.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -4,8 +4,6 @@ The root conftest.py imports this module, as tests do. Tests do not import conft
 as it meets another conftest.py, and a second copy would move the session to other directories.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

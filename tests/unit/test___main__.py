@@ -1,7 +1,5 @@
 """kcl.__main__: the command line is click's, but for a program that is run."""
 
-from __future__ import annotations
-
 import sys
 
 from harness import run_command

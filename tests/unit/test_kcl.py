@@ -1,7 +1,5 @@
 """kcl: its public names, each imported at its first use."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

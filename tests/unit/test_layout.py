@@ -1,7 +1,5 @@
 """The house: import order, fences, public names."""
 
-from __future__ import annotations
-
 import ast
 import collections
 import functools

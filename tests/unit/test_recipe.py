@@ -1,7 +1,5 @@
 """kcl.recipe: the decorator, the binding of compile-time parameters, and modules that are imported when used."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """kcl.cache.entry: packing, verification and header of entries."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

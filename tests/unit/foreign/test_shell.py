@@ -1,7 +1,5 @@
 """kcl.foreign.shell, and `kcl env` with it: the lines that switch caches and move them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

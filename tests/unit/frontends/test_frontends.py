@@ -1,7 +1,5 @@
 """kcl.frontends: a recipe's result goes to the front end that knows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from loopys_own import loopy as lp

@@ -1,7 +1,5 @@
 """kcl.generate.distributions: whose a module is, and what of a distribution counts."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """kcl.handle: what a Kernel shows and keeps, beside what a call returns (test_executor.py)."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle

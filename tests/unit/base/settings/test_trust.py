@@ -1,7 +1,5 @@
 """kcl.base.settings.trust: whose directories a cache may lie in."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

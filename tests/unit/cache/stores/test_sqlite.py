@@ -1,7 +1,5 @@
 """kcl.cache.stores.sqlite: rows of bytes in the file of pytools' PersistentDict."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -226,7 +224,7 @@ class TestDamage:
             connection.execute("SELECT other FROM dict")
 
         with pytest.raises(DamagedEntry):
-            rows._tried(damage)
+            rows._try(damage)
         assert fast.get(example(1)) == rows.get(example(1)) == b"new"
 
     def test_killed_writers(self, tmp_path: Path) -> None:

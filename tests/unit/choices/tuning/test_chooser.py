@@ -1,7 +1,5 @@
 """kcl.choices.tuning.chooser: a call is served the choice that was measured for its sizes, or the defaults."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import warnings

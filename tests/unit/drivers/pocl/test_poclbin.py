@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.poclbin: reading PoCL's container, and cutting it."""
 
-from __future__ import annotations
-
 import pathlib
 import struct
 

@@ -1,7 +1,5 @@
 """What was changed inside the generators since they were imported."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import sys

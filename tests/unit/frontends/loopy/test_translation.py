@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.translation: what it takes, leaves open, generates and refuses."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """kcl.frontends.source.parameters: which declarations the list of parameters in the text contradicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pyopencl import cltypes

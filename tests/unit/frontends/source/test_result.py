@@ -1,7 +1,5 @@
 """kcl.frontends.source.result: the invoker that is made from a Source."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import types

@@ -1,7 +1,5 @@
 """kcl.frontends.source: what a Source declares, and which declarations are refused."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 
