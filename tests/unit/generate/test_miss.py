@@ -1,5 +1,7 @@
 """kcl.generate.miss: code from a recipe's result on a miss."""
 
+from __future__ import annotations
+
 
 class TestOnce:
     def test_recipe_runs_once(self, child):
