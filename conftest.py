@@ -1,7 +1,5 @@
 """A fresh cache directory and a scrubbed environment for every test; devices; child processes."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -9,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from harness import run_command
 
 from kcl.drivers.pocl.jobs import JobQueue
 
@@ -38,9 +39,7 @@ def ranks(child, *options, **variables):
     (child.directory / "solver.py").write_text(PROGRAM)
     command = [MPIEXEC, "-n", str(RANKS), sys.executable, "-m", "kcl", "run", *options, "solver.py"]
     environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
-    return subprocess.run(
-        command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300
-    )
+    return run_command(command, env=environment, cwd=child.directory)
 
 
 @pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec here")
@@ -69,9 +68,7 @@ def test_launcher_does_not_wait(child, platform_name):
         print(os.read(reading, 20).decode())
     """
     command = [MPIEXEC, "-n", "1", sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(
-        command, env=child.environment(), text=True, capture_output=True, timeout=300
-    )
+    done = run_command(command, env=child.environment())
     assert done.returncode == 0, done.stderr
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
 

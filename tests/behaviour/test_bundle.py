@@ -13,7 +13,7 @@ import tempfile
 
 import bundled
 import pytest
-from harness import PLATFORMS, ROOT, Child, platforms
+from harness import PLATFORMS, ROOT, Child, platforms, run_command
 from project import NUMBERS, PROGRAMS, Project
 
 from kcl.cache.stores.directory import Directory
@@ -129,9 +129,7 @@ class TestElsewhere:
             if PLATFORMS[platform_name].encode() not in found.stdout:
                 pytest.skip("another user cannot load this driver")
             command = [python, DRIVER, PLATFORMS[platform_name], "hit", file]
-            done = subprocess.run(
-                command, user=65533, cwd=folder, env=variables, text=True, capture_output=True
-            )
+            done = run_command(command, user=65533, cwd=folder, env=variables)
             assert done.returncode == 0, done.stderr
             said = json.loads(done.stdout.splitlines()[-1])
         assert looks(said) == HITS

@@ -1,11 +1,10 @@
 """The tools behind `make compat` and `make compat-pocl`, which run the programs and the PoCLs of others with kcl."""
 
 import json
-import subprocess
 import sys
 
 import pytest
-from harness import ROOT
+from harness import ROOT, run_command
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -36,9 +35,7 @@ class TestPocls:
     def test_nothing_to_make_a_root(self, tmp_path):
         """Without debootstrap nothing runs, and the status and a line say so."""
         command = [sys.executable, ROOT / "tools" / "compat_pocl.py", "--folder", tmp_path]
-        done = subprocess.run(
-            command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
-        )
+        done = run_command(command, env={"PATH": str(tmp_path)})
         assert done.returncode == 2, done.stderr
         assert "nothing ran" in done.stderr
         assert "debootstrap" in done.stderr

@@ -2,12 +2,11 @@
 
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import pytest
-from harness import Child
+from harness import Child, run_command
 
 USER = 47110  # in no list of users
 
@@ -158,7 +157,7 @@ def test_caches_below(container):
     variables = {**container.child.environment(**places), "KCL_CACHE_DIR": str(container.cache)}
     variables.pop("POCL_CACHE_DIR", None)
     command = [sys.executable, "-m", "kcl", "run", "-c", code]
-    done = subprocess.run(command, env=variables, text=True, capture_output=True)
+    done = run_command(command, env=variables)
     assert done.returncode == 0
     assert "root makes no files in a home that HOME names" in done.stderr
     assert "KCL_TRUST_UID" not in done.stderr  # it does not help there

@@ -1,13 +1,11 @@
 """tools/docs_look.py: a page that scrolls sideways is named; the built documentation has none."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys
 
 import pytest
-from harness import ROOT
+from harness import ROOT, run_command
 
 TOOL = ROOT / "tools" / "docs_look.py"
 BUTTONS = """
@@ -30,7 +28,7 @@ def docs_look(monkeypatch):
 def looked(*words, **variables):
     """Run the tool."""
     command = [sys.executable, TOOL, *words]
-    return subprocess.run(command, capture_output=True, text=True, env=variables or None)
+    return run_command(command, env=variables or None)
 
 
 class TestPages:

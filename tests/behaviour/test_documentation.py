@@ -9,8 +9,6 @@ output of a command alone in which ``...`` stands for what another machine would
 writes that too, for a review by hand.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util
@@ -35,6 +33,7 @@ from kcl.drivers.pocl import client
 from kcl.foreign.table import ROWS
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
 # What a reader tries first runs in `make test`; the blocks of the other pages are slow.
 FIRST = {"README.md", "doc/tutorial/first-run.md", "doc/howto/project-cache.md"}
 MODULE = "kcl_documentation"
@@ -251,24 +250,18 @@ class TestBlocks:
         if WRITES:
             reader.write(path)
 
-    @pytest.mark.parametrize(
-        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
-    )
-    def test_languages(self, path):
+    def test_languages(self):
         """No block has a language that nobody executes."""
-        assert set(blocks(path.read_text(encoding="utf-8"))) <= LANGUAGES
+        assert [
+            path for path, text in TEXTS.items() if not LANGUAGES.issuperset(blocks(text))
+        ] == []
 
-    @pytest.mark.parametrize(
-        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
-    )
-    def test_code_fits(self, path):
+    @pytest.mark.parametrize(("languages", "width"), [("python|c", WIDTH), ("console", TRANSCRIPT)])
+    def test_code_fits(self, languages, width):
         """No line of Python or C is wider than the page, and none of a transcript wider than a terminal."""
-        text = path.read_text(encoding="utf-8")
-        for languages, width in (("python|c", WIDTH), ("console", TRANSCRIPT)):
-            found = re.findall(rf"^[ \t]*```(?:{languages})\n(.*?)^[ \t]*```", text, re.M | re.S)
-            assert [
-                line for block in found for line in block.splitlines() if len(line) > width
-            ] == []
+        block = re.compile(rf"^[ \t]*```(?:{languages})\n(.*?)^[ \t]*```", re.M | re.S)
+        code = [(path, line) for path, text in TEXTS.items() for line in _lines(block, text)]
+        assert [(path, line) for path, line in code if len(line) > width] == []
 
 
 class TestForms:
@@ -312,10 +305,7 @@ class TestReference:
 
     def test_variables_are_documented(self):
         """Every variable that kcl or a cache below it reads is in a table."""
-        documented = "".join(
-            (ROOT / name).read_text(encoding="utf-8")
-            for name in ("README.md", "doc/reference/environment.md")
-        )
+        documented = TEXTS[ROOT / "README.md"] + TEXTS[ROOT / "doc/reference/environment.md"]
         rows = ROWS.values()
         variables = {one.variable for one in settings.SETTINGS if not one.file_only}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
@@ -327,9 +317,8 @@ class TestReference:
     def test_no_variable_is_made_up(self):
         """Every KCL_ variable that a page names is a setting, or a definition that a page explains."""
         known = {setting.variable for setting in settings.SETTINGS} | {"KCL_HEADERS_", settings.RUN}
-        for path in DOCUMENTS:
-            named = set(re.findall(r"\bKCL_[A-Z_]+", path.read_text(encoding="utf-8")))
-            assert named <= known, path
+        for path, text in TEXTS.items():
+            assert set(re.findall(r"\bKCL_[A-Z_]+", text)) <= known, path
 
     def test_length_of_the_readme(self):
         """The README is read in a few minutes."""
@@ -339,20 +328,13 @@ class TestReference:
 class TestWords:
     """Promises about what the documentation says."""
 
-    @pytest.mark.parametrize(
-        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
-    )
-    def test_never_installs_a_bare_name(self, path):
+    def test_never_installs_a_bare_name(self):
         """No page installs kcl by its bare name, which belongs to others on the package index."""
-        text = path.read_text(encoding="utf-8")
-        assert not re.search(r"pip3? install (?:-\S+ )*[\"']?kcl\b", text)
+        assert _with(r"pip3? install (?:-\S+ )*[\"']?kcl\b") == []
 
-    @pytest.mark.parametrize(
-        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
-    )
-    def test_switched_off_or_not_run(self, path):
+    def test_switched_off_or_not_run(self):
         """No page runs a program behind `eval "$(...)"; `: where kcl is not found it would run with its caches on."""
-        assert not re.search(r'eval "\$\([^)]*kcl env[^)]*\)";', path.read_text(encoding="utf-8"))
+        assert _with(r'eval "\$\([^)]*kcl env[^)]*\)";') == []
 
     def test_pages_are_in_the_index(self):
         """Every page is reached from the table of contents."""
@@ -361,6 +343,15 @@ class TestWords:
             "index"
         }
         assert pages <= set(index.split())
+
+
+def _lines(block: re.Pattern[str], text: str) -> list[str]:
+    return [line for found in block.findall(text) for line in found.splitlines()]
+
+
+def _with(pattern: str) -> list[pathlib.Path]:
+    """Return the pages in which something fits a pattern."""
+    return [path for path, text in TEXTS.items() if re.search(pattern, text)]
 
 
 def _resolve(entry: str):

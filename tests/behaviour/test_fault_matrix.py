@@ -5,13 +5,12 @@ import errno
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 
 import pytest
 import slow
-from harness import ROOT
+from harness import ROOT, run_command
 
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -33,7 +32,7 @@ def ran(tmp_path, *arguments):
     """Run the tool; returns its status, what it printed and what it wrote down."""
     state = tmp_path / "faults.json"
     command = [sys.executable, ROOT / "tools" / "faults.py", "--state", state, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=550)
+    done = run_command(command, timeout=550)
     return done, json.loads(state.read_text()) if state.exists() else {}
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import PLATFORMS, SUPPORT, mounted
+from harness import PLATFORMS, SUPPORT, mounted, run_command
 from project import NUMBERS, X
 
 pytestmark = pytest.mark.slow_platforms
@@ -210,12 +210,8 @@ class TestDirectories:
         del environment["HOME"], environment["XDG_CACHE_HOME"]
         environment.pop("XDG_CONFIG_HOME", None)
         for _ in range(2):
-            done = subprocess.run(
-                [*command, sys.executable, "-c", HOMELESS],
-                env=environment,
-                cwd=work,
-                capture_output=True,
-                text=True,
+            done = run_command(
+                [*command, sys.executable, "-c", HOMELESS], env=environment, cwd=work
             )
             assert done.returncode == 0, done.stderr
             assert os.listdir(work) == []

@@ -300,9 +300,8 @@ class TestLaunchSizes:
     def test_not_declared(self, queue):
         """Without a declared global size each call gives one, and the error says so."""
         kernel = numbered(global_size=None)
-        with pytest.raises(
-            TypeError, match="kernel 'numbered': global_size is not declared: give it in the call"
-        ):
+        words = "kernel 'numbered': global_size is not declared: give it in the call"
+        with pytest.raises(TypeError, match=words):
             kernel(queue, x=zeros(queue), value=1)
         x = zeros(queue)
         kernel(queue, x=x, value=1, global_size=4, local_size=2)
@@ -329,9 +328,8 @@ class TestLaunchSizes:
             return kcl.Source(code, entry="turned", arguments=arguments, global_size=8)
 
         kernel, x = turned(), np.arange(8, dtype=np.int32)
-        with pytest.raises(
-            TypeError, match=r"'part' follows from local_size: give it, local_size=\(...\)"
-        ):
+        words = r"'part' follows from local_size: give it, local_size=\(...\)"
+        with pytest.raises(TypeError, match=words):
             kernel(queue, x=x)
         for size in (2, 4, 8):
             _event, (found,) = kernel(queue, x=x.copy(), local_size=size)
@@ -379,10 +377,8 @@ class TestLaunchSizes:
     @pytest.mark.one_platform
     def test_no_group(self, queue):
         """A local size that is declared and comes out as zero is refused: PoCL would launch nothing."""
-        with pytest.raises(
-            ValueError,
-            match=r"local_size is \(0,\), and each axis of a group has 1 work-item or more",
-        ):
+        words = r"local_size is \(0,\), and each axis of a group has 1 work-item or more"
+        with pytest.raises(ValueError, match=words):
             numbered(local_size="n//8")(queue, x=zeros(queue), value=1)
 
     @pytest.mark.one_platform
@@ -397,10 +393,8 @@ class TestLaunchSizes:
                 "{[i]: 0<=i<4}", f"y[i] = {name}*i", [lp.ValueArg(name, np.float32), ...]
             )
 
-        with pytest.raises(
-            TypeError,
-            match="kernel 'scaled': loopy finds the sizes of its kernels; leave local_size out",
-        ):
+        words = "kernel 'scaled': loopy finds the sizes of its kernels; leave local_size out"
+        with pytest.raises(TypeError, match=words):
             scaled("a")(queue, a=2, local_size=4)
         _event, (y,) = scaled("local_size")(queue, local_size=2, out_host=True)
         assert y.tolist() == [0, 2, 4, 6]

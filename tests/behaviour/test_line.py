@@ -1,7 +1,5 @@
 """The line end to end: real processes, compilation and loopy forbidden where a warm start is claimed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

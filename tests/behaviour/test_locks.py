@@ -1,13 +1,12 @@
 """Locks: threads take them in one order, and wait for nobody's work while they hold one."""
 
 import json
-import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 
 import lock_order
 import pytest
-from harness import PLATFORMS
+from harness import PLATFORMS, run_command
 
 
 def cycle(order):
@@ -37,9 +36,7 @@ def test_order(child, platform_name, threads, kernels):
         str(threads),
         str(kernels),
     ]
-    done = subprocess.run(
-        command, env=child.environment(), capture_output=True, text=True, timeout=600
-    )
+    done = run_command(command, env=child.environment(), timeout=600)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["wrong"] == []

@@ -1,7 +1,5 @@
 """kcl with the loopy that people have, wherever its files lie."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,11 +1,10 @@
 """Memory: kernels that are launched and dropped leave a bounded number of bytes behind."""
 
-import subprocess
 import sys
 
 import many_kernels
 import pytest
-from harness import PLATFORMS
+from harness import PLATFORMS, run_command
 
 MIB = 1 << 20
 
@@ -23,9 +22,7 @@ def test_ten_thousand(child, platform_name):
             str(launches),
             way,
         ]
-        done = subprocess.run(
-            command, env=child.environment(), capture_output=True, text=True, timeout=1200
-        )
+        done = run_command(command, env=child.environment(), timeout=1200)
         assert done.returncode == 0, done.stderr
         return int(done.stdout)
 

@@ -5,8 +5,6 @@ everything comes from the server, which is a directory, Redis or S3. What a team
 and trust. Of YAML the `run:` lines are run. `make pages` runs all; `test_documentation.py` compares what is printed.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shutil

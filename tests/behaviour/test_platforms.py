@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import PLATFORMS
+from harness import PLATFORMS, run_command
 
 PROGRAM = """
 import json, sys
@@ -35,13 +35,10 @@ WITHOUT_PROC = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && 
 
 def ran(child, before, *words):
     """Run Python with these words, below other words; return what it printed. It warns of nothing."""
-    done = subprocess.run(
+    done = run_command(
         [*before, sys.executable, *words],
         env=child.environment(PYTHONPATH=str(child.directory)),
         cwd=child.directory,
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "kcl:" not in done.stderr

@@ -1,7 +1,5 @@
 """`kcl.prepare` in a script with a guard and without, and the line of progress on a terminal: whole processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 The page doc/explanation/pure-recipes.md names these tests. A stale hit is a number of before the change.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Units that come from elsewhere than a plain recipe: cold, warm (without loopy where that can be), and uncached."""
 
-from __future__ import annotations
-
 import pytest
 from beside import check, programs, ran
 

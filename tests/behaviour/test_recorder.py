@@ -1,7 +1,5 @@
 """The recorder against its adversaries: what changes after a call, what is asked, raised, warned of, and damaged."""
 
-from __future__ import annotations
-
 import collections
 import importlib
 import os

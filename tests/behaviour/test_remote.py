@@ -1,7 +1,5 @@
 """A remote: the pack of a driver warms another machine in one get, and whatever ails the remote is a miss."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import shutil

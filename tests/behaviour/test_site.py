@@ -10,7 +10,7 @@ import tempfile
 
 import bundled
 import pytest
-from harness import PLATFORMS, Child
+from harness import PLATFORMS, Child, run_command
 
 DRIVER = pathlib.Path(bundled.__file__)
 OTHER = 65533
@@ -248,7 +248,7 @@ def test_another_user(site):
     code += "site = Directory(sys.argv[1], others=frozenset({0}))\n"
     code += "print(all(site.get(address) for address in site.scan()), site.writable)"
     place = next(path for path in site.rglob("kcl-binary-v1"))
-    done = subprocess.run([sys.executable, "-c", code, str(place)], text=True, capture_output=True)
+    done = run_command([sys.executable, "-c", code, str(place)])
     assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, (
         done.stderr
     )

@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
-from harness import ROOT
+from harness import ROOT, run_command
 
 
 @pytest.mark.slow
@@ -21,7 +20,7 @@ def test_sample(tmp_path):
         "--out",
         str(out),
     ]
-    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=600)
+    done = run_command(command, env=os.environ, timeout=600)
     assert out.exists(), done.stderr
     found = json.loads(out.read_text())
     assert found["format"] == "kcl soak 1"

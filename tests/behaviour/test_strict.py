@@ -2,12 +2,11 @@
 
 import os
 import random
-import subprocess
 import sys
 
 import pytest
 import slow
-from harness import ROOT
+from harness import ROOT, run_command
 
 FILES = 6
 
@@ -17,12 +16,10 @@ def test_sample():
     """The fast tests of a few modules, chosen by the seed, pass."""
     files = sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
     chosen = random.Random(slow.seed()).sample(files, FILES)
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not faults", *map(str, chosen)],
         cwd=ROOT,
         env={**os.environ, "KCL_TEST_STRICT": "fault"},
-        capture_output=True,
-        text=True,
         timeout=1500,
     )
     assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout[

@@ -3,8 +3,6 @@
 The entries are made up, and valid: most are rows of one database, which are made quickly.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -12,13 +10,13 @@ import pathlib
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from itertools import pairwise
 
 import pytest
 from commands import run
+from harness import run_command
 
 from kcl import cli, option
 from kcl.base import events, settings
@@ -254,13 +252,7 @@ class TestOff:
         """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
         kcl = f'"{sys.executable}" -m kcl'
         script = f'eval "$({kcl} env --off all)"; {kcl} status --json; eval "$({kcl} env --on all)"; {kcl} status --json'
-        done = subprocess.run(
-            ["sh", "-c", script],
-            env=child.environment(),
-            text=True,
-            capture_output=True,
-            check=True,
-        )
+        done = run_command(["sh", "-c", script], env=child.environment(), check=True)
         assert done.stderr == ""
         off, on = [
             json.loads(part)

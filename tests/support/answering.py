@@ -1,7 +1,5 @@
 """A child that answers a few questions, one of which kills it and one of which is not answered."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

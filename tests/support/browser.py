@@ -3,8 +3,6 @@
 `KCL_TEST_BROWSER` names its command; without the variable the usual names are looked for.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

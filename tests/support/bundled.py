@@ -6,8 +6,6 @@ Variables make the process another one before kcl is imported: BUNDLED_NAME is t
 takes the place of LLVM's name of the CPU, BUNDLED_PATCH is the patch release of Python.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

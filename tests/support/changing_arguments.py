@@ -5,8 +5,6 @@ argument is one that loopy has read at the call, one that loopy keeps by referen
 changes.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

@@ -1,7 +1,5 @@
 """Commands that run in the process of the test, and in one of their own."""
 
-from __future__ import annotations
-
 from click.testing import CliRunner
 
 from kcl import cli

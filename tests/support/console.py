@@ -5,8 +5,6 @@ differs from run to run or from machine to machine counts by its form (`steady`)
 command that would install or build is not run but checked: the target must be in the Makefile, the extra in setup.py.
 """
 
-from __future__ import annotations
-
 import doctest
 import os
 import pathlib

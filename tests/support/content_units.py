@@ -1,7 +1,5 @@
 """Units of loopy that differ in what they consist of, for the tests of the content key."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 

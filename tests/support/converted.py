@@ -3,8 +3,6 @@
 python converted.py FOLDER/PROGRAM...
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A kernel of OpenCL C that runs one statement for each element of its arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import kcl

@@ -4,8 +4,6 @@ A case is a function `(launch, queue)` that launches, by loopy's executor or by 
 as JSON; `main` prints what all of them saw. See test_executor.py.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

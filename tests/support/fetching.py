@@ -3,8 +3,6 @@
 The process is watched from before kcl is imported. Each FACTOR makes other kernels.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -7,8 +7,6 @@ Recipes run in every process, so they are not forbidden: what they ask of loopy 
 Forbidden, a BaseException: no `except Exception` of the code under test can hide it.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec

@@ -4,8 +4,6 @@ The root conftest.py imports this module, as tests do. Tests do not import conft
 as it meets another conftest.py, and a second copy would move the session to other directories.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -17,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -115,6 +113,12 @@ def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes
     )
+
+
+def run_command(command: Iterable[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command and return the finished process, whatever its end, with output and errors as text."""
+    bounded = {"timeout": 300, **options}
+    return subprocess.run([*map(str, command)], text=True, capture_output=True, **bounded)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """loopy in the places where people have it: a wheel, an editable install, a checkout on the path, an archive."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import pathlib

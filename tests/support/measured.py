@@ -1,7 +1,5 @@
 """Rows of tuning as a tuning stores them: with the digests of the code that they may serve."""
 
-from __future__ import annotations
-
 from kcl import handle
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.space import describe

@@ -1,7 +1,5 @@
 """Recipes of the tests of `kcl.prepare`, in a module that worker processes import."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Compare what a command prints with `--json` with what the reference says of it. A helper of tests."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A project of a user, run as whole processes: the folder `line` copied, with a cache of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

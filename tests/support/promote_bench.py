@@ -1,7 +1,5 @@
 """What the tests of kcl.drivers.pocl share: a process that ran real programs on PoCL, and jobs made of them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

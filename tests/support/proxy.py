@@ -1,7 +1,5 @@
 """A proxy before a server, which delays, drops and invents what the server says; the same at each run, by a seed."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

@@ -1,7 +1,5 @@
 """A small project of real files whose recipe is keyed in real processes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib

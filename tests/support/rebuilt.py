@@ -1,7 +1,5 @@
 """Programs to be rebuilt: entries of kernels that ran here, in a cache that is another one then."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each function `(run)` is a program, see `beside.programs` and test_recorded_cases.py.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 

@@ -4,8 +4,6 @@ A server is started at its first use, counts what it is asked, and ends with the
 server is not installed.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import http.client

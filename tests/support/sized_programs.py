@@ -5,8 +5,6 @@ and the numbers, or class and words of the error. `alone` gives each call a hand
 the last one first, before it prints them; `bound` launches through `bind` where that can be.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

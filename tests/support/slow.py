@@ -8,8 +8,6 @@ made up and printed where it is not given; tests of made-up programs, calls and 
 not chosen are reported as skipped.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -6,8 +6,6 @@ A line of JSON a second says the launches and errors so far, the wrong numbers, 
 memory. The process keeps few programs of dropped Kernels, so that it goes back to the files again and again.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

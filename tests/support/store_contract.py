@@ -1,7 +1,5 @@
 """The duties of every store, as tests: a class derives from `StoreContract` and defines `make`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """A driver of a marked user on a marked host, run by test_traces.py; and what of the marks is found in bytes."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

@@ -1,7 +1,5 @@
 """Calls made up at random: kernels, arguments good and bad, and what came of a call, to be compared."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, NamedTuple
 

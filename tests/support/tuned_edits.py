@@ -5,8 +5,6 @@ best choice runs on; "dropped" that it does not run, and that the run says so; "
 the call, so that nothing is said.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 DRIVER = '''\

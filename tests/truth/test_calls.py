@@ -4,8 +4,6 @@ Kernels and calls are made up from seeds, good and bad, on queues of every kind;
 (of 60 calls each), `KCL_TRUTH_SEED` the first seed.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

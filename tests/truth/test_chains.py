@@ -5,8 +5,6 @@ are compared in one process, since what loopy generates depends a little on PYTH
 refused in the recipe too.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from typing import Any, NamedTuple

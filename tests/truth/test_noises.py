@@ -3,8 +3,6 @@
 Compilation and loopy are forbidden in these processes, and anything but a hit raises. The numbers are those of before.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import zipfile

@@ -4,8 +4,6 @@ Calls are made up from a seed: sizes of all classes, again and anew, by a call a
 says how many calls of each recipe, `KCL_TRUTH_SEED` the seed.
 """
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,20 +1,16 @@
 """kcl.__main__: the command line is click's, but for a program that is run."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
+
+from harness import run_command
 
 
 def imported(child, *arguments):
     """Run a command line; returns what it imported of click and kcl's commands, and its status."""
-    done = subprocess.run(
+    done = run_command(
         [sys.executable, "-X", "importtime", "-m", "kcl", *arguments],
         env=child.environment(),
         cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=60,
     )
     names = {
         line.rpartition("|")[2].strip()

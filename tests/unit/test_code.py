@@ -1,7 +1,5 @@
 """kcl.code: program text and invoker."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """kcl.errors: one class per decision that a caller can take."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl import errors

@@ -1,14 +1,12 @@
 """kcl: its public names, each imported at its first use."""
 
-from __future__ import annotations
-
 import ast
 import inspect
-import subprocess
 import sys
 
 import house
 import pytest
+from harness import run_command
 
 import kcl
 
@@ -107,12 +105,7 @@ def test_checkers_find_typos(tmp_path):
     path = tmp_path / "user.py"
     path.write_text(USER)
     checker = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
-    done = subprocess.run(
-        [*checker, "--cache-dir", str(tmp_path / "cache"), "user.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = run_command([*checker, "--cache-dir", str(tmp_path / "cache"), "user.py"], cwd=tmp_path)
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     wrong = USER.splitlines().index("def wrong(queue: cl.CommandQueue) -> None:") + 1
     assert found == set(range(wrong + 1, len(USER.splitlines()) + 1)), done.stdout
@@ -140,11 +133,5 @@ class TestInstallation:
             name: value for name, value in child.environment().items() if name != "PYTHONPATH"
         }
         for command in (["program.py"], ["-m", "kcl", "run", "program.py"]):
-            done = subprocess.run(
-                [sys.executable, *command],
-                cwd=child.directory,
-                env=environment,
-                capture_output=True,
-                text=True,
-            )
+            done = run_command([sys.executable, *command], cwd=child.directory, env=environment)
             assert done.stdout == "kernel\n", done.stderr

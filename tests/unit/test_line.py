@@ -1,7 +1,5 @@
 """kcl.line: code, then a program, each from its layer or made now."""
 
-from __future__ import annotations
-
 import gc
 import threading
 

@@ -1,7 +1,5 @@
 """kcl.loopy: the face of loopy under its public name."""
 
-from __future__ import annotations
-
 import pytest
 from harness import PLATFORMS
 

@@ -1,7 +1,5 @@
 """kcl.recipe: the decorator, the binding of compile-time parameters, and modules that are imported when used."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect
@@ -130,9 +128,8 @@ class TestStacked:
         assert under.function.calls == before + 1
         assert [*inspect.signature(under).parameters] == ["value", "other"]
         assert under.__doc__ == "Lie under the decorator of kcl."
-        with pytest.raises(
-            TypeError, match=r"recipe 'under' has no parameter 'valu' \(did you mean 'value'\?\)"
-        ):
+        words = r"recipe 'under' has no parameter 'valu' \(did you mean 'value'\?\)"
+        with pytest.raises(TypeError, match=words):
             under(valu=7)
 
     def test_above(self, queue):
@@ -169,9 +166,8 @@ class TestStacked:
             )
 
         line = broken.function.__wrapped__.__code__.co_firstlineno
-        with pytest.raises(
-            cl.RuntimeError, match=f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"
-        ):
+        words = f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"
+        with pytest.raises(cl.RuntimeError, match=words):
             broken()(queue)
 
 
@@ -192,34 +188,28 @@ class TestParameters:
 
     def test_refused_by_name(self):
         """What a recipe does not take is named, with its parameters."""
-        with pytest.raises(
-            TypeError, match=r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"
-        ):
+        words = r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"
+        with pytest.raises(TypeError, match=words):
             plain(1, secnd=2)
-        with pytest.raises(
-            TypeError, match=r"^recipe 'plain': .*'first'; its parameters are first, second, third$"
-        ):
+        words = r"^recipe 'plain': .*'first'; its parameters are first, second, third$"
+        with pytest.raises(TypeError, match=words):
             plain()
 
     def test_called_as_a_kernel(self, queue):
         """A queue among the parameters is meant for the kernel that the recipe makes; a context is a value."""
         assert plain(queue.context).name == "plain"
         for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue})):
-            with pytest.raises(
-                TypeError,
-                match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$",
-            ):
+            words = r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"
+            with pytest.raises(TypeError, match=words):
                 plain(given, **named)
 
     def test_asked_as_a_kernel(self):
         """What a kernel has, or a unit of loopy, is asked of the kernel that the recipe makes."""
-        with pytest.raises(
-            AttributeError, match=r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"
-        ):
+        words = r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"
+        with pytest.raises(AttributeError, match=words):
             _ = plain.executor
-        with pytest.raises(
-            AttributeError, match=r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"
-        ):
+        words = r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"
+        with pytest.raises(AttributeError, match=words):
             _ = plain.prepare
         assert not hasattr(plain, "others")
 

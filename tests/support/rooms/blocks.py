@@ -1,7 +1,5 @@
 """A third layer: which candidate costs the least, found once and kept. A job is a question, candidates and costs."""
 
-from __future__ import annotations
-
 import os
 
 from kcl.base import settings

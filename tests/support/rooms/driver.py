@@ -1,7 +1,5 @@
 """A driver in one file: it says of itself which part of the key it adds, and counts what it is asked for."""
 
-from __future__ import annotations
-
 from kcl.cache.key import Part
 from kcl.programs.driver import Driver
 

@@ -1,7 +1,5 @@
 """A front end in one file: recipes that return `Polynomial`, whose OpenCL C it writes."""
 
-from __future__ import annotations
-
 import hashlib
 
 from kcl.code import Argument, Code, Invoker, ProgramText

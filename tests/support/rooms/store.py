@@ -1,7 +1,5 @@
 """A store in one file: the bytes lie in a `dbm` database, by their addresses."""
 
-from __future__ import annotations
-
 import dbm.dumb
 import os
 import threading

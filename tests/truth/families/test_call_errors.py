@@ -1,7 +1,5 @@
 """Wrong calls: whatever a program does wrong, the class of the error is that of loopy's executor."""
 
-from __future__ import annotations
-
 import pytest
 from beside import Program, check, ran
 

@@ -1,7 +1,5 @@
 """Callables that loopy runs while it generates: those of installed packages are keyed right, others refused by name."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import NamedTuple
 

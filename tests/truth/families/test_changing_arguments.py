@@ -1,7 +1,5 @@
 """Arguments that change before, beside and after a call, against Python alone, in a first and a second run."""
 
-from __future__ import annotations
-
 import pytest
 from beside import check, programs, ran
 

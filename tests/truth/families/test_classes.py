@@ -1,7 +1,5 @@
 """Classes of loopy in a program's hands: asked, changed, inherited from and matched."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

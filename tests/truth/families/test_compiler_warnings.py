@@ -5,8 +5,6 @@ cache of its own: it warns twice about a program that it found, and takes an err
 own, which ends in a KeyError. So programs that count or raise run on PoCL.
 """
 
-from __future__ import annotations
-
 import pytest
 from beside import Program, check, ran
 

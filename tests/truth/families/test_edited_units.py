@@ -1,7 +1,5 @@
 """Units that are edited in place between launches: an executor launches what its unit is as it generates."""
 
-from __future__ import annotations
-
 import pytest
 from beside import Program, check, ran
 

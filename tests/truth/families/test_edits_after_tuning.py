@@ -3,8 +3,6 @@
 The numbers of a run without a cache are right: that runs the defaults.
 """
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

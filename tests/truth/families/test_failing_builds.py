@@ -3,8 +3,6 @@
 Each program says in each run, with `kcl.install()`, what it says under Python alone.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

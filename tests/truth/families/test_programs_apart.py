@@ -3,8 +3,6 @@
 Each program says in each run under `kcl run` what it says under Python alone.
 """
 
-from __future__ import annotations
-
 import pytest
 from beside import Program, check, ran
 

@@ -1,7 +1,5 @@
 """A recipe runs in every process: what it reads and where it lies counts as it does without a cache."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

@@ -1,7 +1,5 @@
 """Functions of loopy that a program replaces, wraps, hands on and puts back: what it calls is what it put there."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

@@ -4,8 +4,6 @@ A call is made alone, without a cache and with a handle of its own; then after t
 second process; after all calls of all programs; and bound.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Libraries that use kcl if it is there: the program beside them has loopy itself, as without kcl."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

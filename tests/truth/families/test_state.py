@@ -5,8 +5,6 @@ of Python alone, and the second run of an unchanged program finds everything. Wh
 changed nothing is stored, and the program says so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

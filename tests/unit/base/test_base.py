@@ -1,7 +1,5 @@
 """kcl.base: ports, which are modules above, by names of two tables; kcl's own functions in the places of others."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import types

@@ -1,7 +1,5 @@
 """kcl.base.process: one object holds the state of a process."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import os

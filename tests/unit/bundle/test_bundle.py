@@ -1,7 +1,5 @@
 """kcl.bundle: save, load, and the file that a program keeps."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

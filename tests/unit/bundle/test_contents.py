@@ -1,7 +1,5 @@
 """kcl.bundle.contents: what a bundle takes from the layers, and what it brings into them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.bundle import contents

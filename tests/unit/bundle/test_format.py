@@ -1,7 +1,5 @@
 """kcl.bundle.format: the grammar of a bundle, and what is read of bytes that do not fit it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import lzma

@@ -1,7 +1,5 @@
 """kcl.bundle.info: the report on a bundle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pytest

@@ -1,7 +1,5 @@
 """kcl.cache.entry: packing, verification and header of entries."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random
@@ -145,9 +143,8 @@ class TestUnpack:
     def test_other_format_is_named(self) -> None:
         """An entry of a later format is rejected with both format numbers."""
         for version in (0, 3):
-            with pytest.raises(
-                DamagedEntry, match=f"format {version}; this kcl reads formats 1 to 2"
-            ):
+            words = f"format {version}; this kcl reads formats 1 to 2"
+            with pytest.raises(DamagedEntry, match=words):
                 Entry.unpack(envelope(b"{}", version=version))
 
     def test_earlier_format(self) -> None:

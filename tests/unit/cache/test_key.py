@@ -1,7 +1,5 @@
 """kcl.cache.key: encoding, digest and difference of keys."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import pickle

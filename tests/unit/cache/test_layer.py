@@ -51,9 +51,8 @@ class TestStores:
         site = Directory(tmp_path / "site")
         site.put(KEY.digest, b"torn")
         site.writable = False
-        with pytest.warns(
-            CacheWarning, match=f"site/{KEY.digest} is left out.*tell the owner of the site"
-        ):
+        words = f"site/{KEY.digest} is left out.*tell the owner of the site"
+        with pytest.warns(CacheWarning, match=words):
             assert layer(site).look_up(KEY.digest, KEY).outcome == "miss"
         assert list(site.scan()) == [KEY.digest]
 

@@ -258,10 +258,8 @@ class TestObtain:
         monkeypatch.setenv("KCL_STRICT", value)
         layers.reset()
         for job in ("two", "three", "two"):
-            with pytest.raises(
-                SettingError,
-                match="KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or",
-            ):
+            words = "KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or"
+            with pytest.raises(SettingError, match=words):
                 got(stage, job)
         assert (stage.made, looks) == ([], [])
 

@@ -1,7 +1,5 @@
 """kcl.cache.notes: small states by name, which cost nothing but time when they are missing."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """kcl.cache.progress: a line of stderr that comes almost at once, is written over, and goes away."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -11,6 +11,7 @@ import sysconfig
 import pytest
 from click.shell_completion import ShellComplete
 from commands import kcl, run
+from harness import run_command
 
 from kcl import cli
 
@@ -28,7 +29,7 @@ class TestMain:
         if not os.path.exists(script):
             pytest.skip("kcl is not installed here, only importable")
         environment = project.child.environment()
-        done = subprocess.run([script, "-h"], env=environment, text=True, capture_output=True)
+        done = run_command([script, "-h"], env=environment)
         assert done.stdout == kcl(project, "-h").stdout.replace("python -m kcl", "kcl")
 
 

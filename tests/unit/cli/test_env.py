@@ -1,7 +1,5 @@
 """`kcl env` and kcl.foreign.shell: what is set and what it does; the lines that switch caches and move them."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

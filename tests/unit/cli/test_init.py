@@ -1,7 +1,5 @@
 """`kcl init`: the cache of a checkout, made, recorded, refused and undone."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

@@ -1,7 +1,5 @@
 """kcl.cli.pages: pages of HTML in one frame."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.base.text.markup import element

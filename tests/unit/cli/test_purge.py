@@ -1,7 +1,5 @@
 """`kcl purge`: what it shows, asks and removes, beside caches that real runs have filled."""
 
-from __future__ import annotations
-
 import pytest
 from commands import kcl, run
 from project import files

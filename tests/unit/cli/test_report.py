@@ -1,7 +1,5 @@
 """`kcl report`: the last run as text, JSON or a page, which escapes what is the user's and asks no network."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

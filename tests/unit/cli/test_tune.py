@@ -1,7 +1,5 @@
 """`kcl tune`: a program tunes at its first launches, and later runs find what was measured."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

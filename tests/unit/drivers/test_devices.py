@@ -1,7 +1,5 @@
 """kcl.drivers.devices: the devices here, and the one that is most like that of a key."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl import drivers

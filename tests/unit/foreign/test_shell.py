@@ -1,15 +1,13 @@
 """kcl.foreign.shell, and `kcl env` with it: the lines that switch caches and move them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 from commands import run
+from harness import run_command
 
 from kcl import foreign, option
 from kcl.foreign import shell
@@ -83,7 +81,5 @@ class TestWishes:
         call = "& " if name == "powershell" else ""
         script = f"{text}\n{call}'{sys.executable}' '{tmp_path / 'code.py'}'\n"
         environment = {**os.environ, "KCL_NO_CACHE": "1"}
-        done = subprocess.run(
-            [program, "-c", script], env=environment, text=True, capture_output=True, timeout=60
-        )
+        done = run_command([program, "-c", script], env=environment)
         assert done.stdout.strip() == f"None|{odd}", done.stderr

@@ -1,7 +1,5 @@
 """kcl.frontends: a recipe's result goes to the front end that knows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from loopys_own import loopy as lp
@@ -51,9 +49,8 @@ def test_executor(module, context):
     executor = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2)).executor(
         context
     )
-    with pytest.raises(
-        RecipeError, match=r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
-    ):
+    words = r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
+    with pytest.raises(RecipeError, match=words):
         hold(executor, "mine")
 
 

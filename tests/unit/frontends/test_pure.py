@@ -1,7 +1,5 @@
 """kcl.frontends.pure: the inputs of a pure recipe, found without running it."""
 
-from __future__ import annotations
-
 import functools
 import sys
 

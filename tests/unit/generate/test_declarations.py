@@ -1,7 +1,5 @@
 """kcl.generate.declarations: what a user declares of a recipe, and what counts."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

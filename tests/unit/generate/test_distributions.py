@@ -1,20 +1,17 @@
 """kcl.generate.distributions: whose a module is, and what of a distribution counts."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import time
 from typing import Any
 
 import pytest
-from harness import PLATFORMS, Child
+from harness import PLATFORMS, Child, run_command
 from reaching import ROOT, Project, Site
 
 from kcl.base import process
@@ -42,13 +39,7 @@ class TestOwn:
             path for path in sys.path if path.endswith("site-packages")
         ]  # of what kcl needs
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", code],
-            env=environment,
-            cwd=root.parent,
-            text=True,
-            capture_output=True,
-        )
+        done = run_command([sys.executable, "-S", "-c", code], env=environment, cwd=root.parent)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -1,7 +1,5 @@
 """kcl.generate.evidence: a recipe and what it returned, described for a later miss."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from kcl.cache.key import Key, Part

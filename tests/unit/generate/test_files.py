@@ -1,7 +1,5 @@
 """kcl.generate.files: one digest for each package, and the note that says when its files are read again."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

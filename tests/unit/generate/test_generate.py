@@ -1,7 +1,5 @@
 """kcl.generate: the state of a thread while recipes and libraries run."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

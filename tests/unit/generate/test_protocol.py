@@ -1,7 +1,5 @@
 """kcl.generate.protocol: what a unit leaves open by default."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """kcl.generate.requirements: what a distribution requires counts, and leads to a generator."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

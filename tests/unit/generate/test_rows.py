@@ -1,7 +1,5 @@
 """kcl.generate.rows: rows of generated code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

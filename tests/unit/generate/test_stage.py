@@ -1,7 +1,5 @@
 """kcl.generate.stage: the first stage, from what a recipe returns to code, on real rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from loopys_own import loopy as lp

@@ -1,7 +1,5 @@
 """kcl.handle: what a Kernel shows and keeps, beside what a call returns (test_executor.py)."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import pickle
@@ -105,8 +103,10 @@ class TestPrepare:
 
 
 class TestCall:
-    def test_second_call_looks_nothing_up(self, queue, looks):
-        """What is bound is used again, for new arrays and new scalars."""
+    @pytest.mark.parametrize("off", ["", "1"])
+    def test_second_call_looks_nothing_up(self, queue, looks, under, off):
+        """What is bound is used again, for other scalars, and with all layers off: switches stop the stores alone."""
+        under(KCL_NO_CACHE=off)
         kernel = add()
         x = np.zeros(8, np.float32)
         kernel(queue, x=x, a=1)
@@ -115,17 +115,6 @@ class TestCall:
             kernel(queue, x=x, a=a)
         assert looks == []
         assert x.tolist() == [11.0] * 8
-
-    def test_second_call_builds_nothing_with_every_layer_off(self, queue, looks, under):
-        """Switches stop the stores, not the binding inside a Kernel."""
-        under(KCL_NO_CACHE="1")
-        kernel = add()
-        x = np.zeros(8, np.float32)
-        kernel(queue, x=x, a=1)
-        looks.clear()
-        kernel(queue, x=x, a=1)
-        assert looks == []
-        assert x.tolist() == [2.0] * 8
 
     def test_refused_first_call_costs_no_entry(self, queue):
         """A first call with a wrong shape is refused; the next one works, and its entry is completed all the same."""
@@ -336,19 +325,16 @@ class TestPickle:
         def local():
             raise AssertionError("not run")
 
-        with pytest.raises(
-            TypeError, match=r"'local' cannot be pickled .* no function of a module"
-        ):
+        words = r"'local' cannot be pickled .* no function of a module"
+        with pytest.raises(TypeError, match=words):
             pickle.dumps(local())
 
     def test_absent(self, monkeypatch):
         """A kernel whose recipe the other process does not know says so, with the cure."""
         sent = pickle.dumps(numbered(number=4))
         monkeypatch.delattr(sys.modules[__name__], "numbered")
-        with pytest.raises(
-            kcl.RecipeError,
-            match=r"'numbered' cannot be unpickled: .* define the recipe in a module",
-        ):
+        words = r"'numbered' cannot be unpickled: .* define the recipe in a module"
+        with pytest.raises(kcl.RecipeError, match=words):
             pickle.loads(sent)
 
 

@@ -1,7 +1,5 @@
 """kcl.handle.questions: what a Kernel answers beside a launch; test_handle.py asks by the Kernel's methods."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from handle_recipes import add, scaled

@@ -44,6 +44,6 @@ class TestWriteSoon:
                 events.emit(events.Event("binary", "any", "", "hit", "", 0.0, 0))
                 os.kill(os.getpid(), signal.SIGKILL)
             os.wait()
-            print(sum(row["hits"] for row in journal.rows().values()))
+            print(sum(row["hits"] for row in journal.count_by_day().values()))
             """
         assert child.json(program) == 1

@@ -1,7 +1,5 @@
 """kcl.inspect.inventory: what lies in the layers, by headers alone."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

@@ -1,7 +1,5 @@
 """kcl.inspect.purge: what a wish removes, and that nothing else ever is."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

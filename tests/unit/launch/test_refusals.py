@@ -208,10 +208,8 @@ class TestEveryPath:
     def test_no_queue(self):
         """A call without a queue, and one with something else, names the kernel."""
         for arguments in ((), (ONES,)):
-            with pytest.raises(
-                TypeError,
-                match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not",
-            ):
+            words = r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not"
+            with pytest.raises(TypeError, match=words):
                 raw()(*arguments, x=ONES)
 
     def test_context(self, queue):
@@ -246,14 +244,12 @@ class TestAsked:
         """A name that the kernel does not take is refused, and so is an array of another dtype than it takes."""
         ask = getattr(recipe(), verb)
         ask(context, x=np.float32, a="float32", n=4)
-        with pytest.raises(
-            TypeError, match=r"takes no argument 'xs' \(did you mean 'x'\?\); it takes "
-        ):
+        words = r"takes no argument 'xs' \(did you mean 'x'\?\); it takes "
+        with pytest.raises(TypeError, match=words):
             ask(context, x="float32", a=TWO, xs=ONES)
         if recipe is not untyped:
-            with pytest.raises(
-                TypeError, match="argument 'x' is an array of dtype float32, not float64"
-            ):
+            words = "argument 'x' is an array of dtype float32, not float64"
+            with pytest.raises(TypeError, match=words):
                 ask(context, x=np.ones(4), a=TWO)
 
     @pytest.mark.parametrize("verb", ["prepare", "source"])
@@ -272,10 +268,8 @@ class TestAsked:
 
     def test_executor(self):
         """Who looks for loopy's executor is told that the kernel is one."""
-        with pytest.raises(
-            AttributeError,
-            match=r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)",
-        ):
+        words = r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)"
+        with pytest.raises(AttributeError, match=words):
             _ = typed().executor
         assert not hasattr(typed(), "others")
 
@@ -357,18 +351,14 @@ class TestLocal:
     def test_no_elements(self, queue, size, number):
         """A size below one is refused on every driver, with its expression and its value."""
         for _ in range(2):
-            with pytest.raises(
-                ValueError,
-                match=f"kernel 'shared': argument 'part' is local memory of {number} ele",
-            ):
+            words = f"kernel 'shared': argument 'part' is local memory of {number} ele"
+            with pytest.raises(ValueError, match=words):
                 shared(size)(queue, x=ONES.copy())
 
     def test_tuple(self, queue):
         """A size that is a tuple in the launch is refused with its value."""
-        with pytest.raises(
-            ValueError,
-            match=r"'part' is local memory of local_size = \(1,\) elements; write a size",
-        ):
+        words = r"'part' is local memory of local_size = \(1,\) elements; write a size"
+        with pytest.raises(ValueError, match=words):
             shared("local_size")(queue, x=ONES.copy())
 
     def test_not_given(self, queue):
@@ -407,9 +397,8 @@ class TestBuild:
                 SCALED, entry="scale", arguments=[kcl.Scalar("n", int)], global_size="(1,)"
             )
 
-        with pytest.raises(
-            kcl.RecipeError, match=r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"
-        ):
+        words = r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"
+        with pytest.raises(kcl.RecipeError, match=words):
             misnamed()(queue, n=1)
 
 

@@ -281,9 +281,8 @@ class TestUnknown:
     def test_of_a_macro(self, tree):
         """A header that a macro names is refused with the cure."""
         root = tree(one__a_h="")
-        with pytest.raises(
-            UnknownInput, match=r"^the source names a header by `H`; write the name"
-        ):
+        words = r"^the source names a header by `H`; write the name"
+        with pytest.raises(UnknownInput, match=words):
             names('#define H "a.h"\n#include H // of the macro\n', root / "one")
 
     def test_quoted_directory(self, tree):

@@ -1,7 +1,5 @@
 """kcl.programs: the lines that build programs of pyopencl outside of kcl."""
 
-from __future__ import annotations
-
 import pytest
 from harness import PLATFORMS
 

@@ -1,7 +1,5 @@
 """What a process does with its remote at a miss: it waits within bounds, says one thing, and gets what there is."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """The child that talks to a remote: how it is started, and that it is bounded."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The end of a process with a remote: what it leaves for the next push, and when it pushes."""
 
-from __future__ import annotations
-
 import time
 
 import remotes

@@ -1,7 +1,5 @@
 """Notes on pulls and pushes: for how long they keep processes from trying again."""
 
-from __future__ import annotations
-
 import pathlib
 import time
 

@@ -1,7 +1,5 @@
 """Pull and push: what comes, what goes, what stays out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """The project that runs here: its name, however a program of it is started."""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The seal of a pack: who signed it, for which name, and what is refused."""
 
-from __future__ import annotations
-
 import base64
 import os
 import pathlib

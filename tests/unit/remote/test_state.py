@@ -1,7 +1,5 @@
 """The state of the remote, in words."""
 
-from __future__ import annotations
-
 import pytest
 import remotes
 

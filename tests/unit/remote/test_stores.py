@@ -1,7 +1,5 @@
 """The places that hold packs: one contract, which every kind of place keeps against its real server."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.server

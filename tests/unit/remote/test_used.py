@@ -1,7 +1,5 @@
 """What runs used, in lists that wait for a push."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

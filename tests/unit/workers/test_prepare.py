@@ -1,7 +1,5 @@
 """kcl.workers.prepare: many kernels made ready, in this process and in workers."""
 
-from __future__ import annotations
-
 from multiprocessing import reduction
 
 import numpy as np

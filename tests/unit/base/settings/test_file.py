@@ -1,7 +1,5 @@
 """kcl.base.settings.file: the user's settings file, and the caches of checkouts that it records."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import sys

@@ -39,9 +39,8 @@ class TestCacheDir:
     def test_assigned(self, tmp_path):
         """An assignment, which would change nothing, is refused."""
         for name in ("cache_dir", "cach_dir"):
-            with pytest.raises(
-                AttributeError, match=r"cannot be assigned: call kcl.option.cache_dir\("
-            ):
+            words = r"cannot be assigned: call kcl.option.cache_dir\("
+            with pytest.raises(AttributeError, match=words):
                 setattr(kcl.option, name, tmp_path)
         assert callable(kcl.option.cache_dir)
 

@@ -1,7 +1,5 @@
 """kcl.base.settings.parsers: layers, bytes and ages as people write them; `test_settings` has the others."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.base.settings import parsers

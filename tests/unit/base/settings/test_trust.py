@@ -1,7 +1,5 @@
 """kcl.base.settings.trust: whose directories a cache may lie in."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -39,10 +37,8 @@ class TestCheck:
         """An ancestor that others can write is named, with the command that mends it."""
         place.parent.chmod(0o777)
         for path in (place, place / "missing"):
-            with pytest.raises(
-                UnusableDirectory,
-                match=f"write {place.parent} \\(mode 0777\\).*chmod go-w {place.parent}",
-            ):
+            words = f"write {place.parent} \\(mode 0777\\).*chmod go-w {place.parent}"
+            with pytest.raises(UnusableDirectory, match=words):
                 trust.check(str(path))
 
     def test_sticky_directory(self, place: Path) -> None:
@@ -57,9 +53,8 @@ class TestCheck:
         os.chown(place.parent, 12345, 12345)
         for mode in (0o755, 0o1755):
             place.parent.chmod(mode)
-            with pytest.raises(
-                UnusableDirectory, match=f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR"
-            ):
+            words = f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR"
+            with pytest.raises(UnusableDirectory, match=words):
                 trust.check(str(place))
 
     @AS_ROOT

@@ -1,7 +1,5 @@
 """kcl.cache.stores.directory: one file per entry, read and written as FAULTS R1 to R6 demand."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

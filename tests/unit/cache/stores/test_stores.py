@@ -1,7 +1,5 @@
 """kcl.cache.stores: addresses, and the contract of stores, which finds a store that breaks it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

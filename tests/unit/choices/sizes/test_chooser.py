@@ -1,7 +1,5 @@
 """kcl.choices.sizes.chooser: the variant that serves a call."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

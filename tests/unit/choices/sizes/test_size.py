@@ -1,7 +1,5 @@
 """kcl.choices.sizes.size: what a recipe may ask of a size."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

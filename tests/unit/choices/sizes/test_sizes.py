@@ -1,7 +1,5 @@
 """kcl.choices.sizes: the declaration of the sizes that a recipe may ask."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The parts of a tuning that work without the others: its files, and what a child has."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pyopencl as cl

@@ -1,7 +1,5 @@
 """The children of a tuning: what kills one costs its candidate, and the others go on."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """Candidates: code and arrays in files, calls cut by one, and the folder of a tuning."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What a child does with a candidate: in this process, where it can be looked at."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pytest

@@ -1,7 +1,5 @@
 """kcl.choices.tuning.chooser: a call is served the choice that was measured for its sizes, or the defaults."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 import warnings
@@ -745,10 +743,8 @@ class TestHandle:
         launch = kernel.bind(queue, x=x[:64], z=z[:64])
         launch(x=x, z=z).wait()
         assert np.array_equal(z.get(), 2 * x.get() + 1)
-        with pytest.raises(
-            ValueError,
-            match=r"bound for n=64 with block=16, exact=True, and not for n=33, as where 2",
-        ):
+        words = r"bound for n=64 with block=16, exact=True, and not for n=33, as where 2"
+        with pytest.raises(ValueError, match=words):
             launch(x=x[:33], z=z[:33])
 
     def test_bind_far_away(self, queue):

@@ -1,7 +1,5 @@
 """On which data candidates are compared, and which wrong ones these tell from the default."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from elementwise import elementwise

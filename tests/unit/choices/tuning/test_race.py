@@ -1,7 +1,5 @@
 """Who is out after a round, and who wins: on given samples."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.choices.tuning import race

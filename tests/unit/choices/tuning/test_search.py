@@ -1,7 +1,5 @@
 """Which choices a search asks for, and when it ends."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.choices.tuning import search

@@ -1,7 +1,5 @@
 """kcl.choices.tuning.space: the choices that a recipe declares, and the rules that a choice obeys."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

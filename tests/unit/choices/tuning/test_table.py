@@ -1,7 +1,5 @@
 """kcl.choices.tuning.table: the rows and the facts of a recipe on a device."""
 
-from __future__ import annotations
-
 import pytest
 
 import kcl

@@ -1,7 +1,5 @@
 """Tunings from end to end: real candidates, real children, and what they leave."""
 
-from __future__ import annotations
-
 import datetime
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """kcl.choices.tuning.views: what the commands say of the choices that were measured."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

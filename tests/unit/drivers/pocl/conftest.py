@@ -1,7 +1,5 @@
 """Caches of a driver that has asked for its programs, and users of the helper."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import shutil

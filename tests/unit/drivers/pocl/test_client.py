@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.client: what a process asks of the helper, and how it waits for it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

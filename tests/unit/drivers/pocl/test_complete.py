@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.complete: what is in the entries that a helper publishes, proven on real PoCL."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

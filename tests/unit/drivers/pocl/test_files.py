@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.files: the helper's own PoCL cache, what it reads of the user's, and damage, found by its form."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.client and the helper: one process per folder, that ends by itself and survives what happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

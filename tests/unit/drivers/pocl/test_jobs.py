@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.jobs: the queue on disk and its lock."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import time

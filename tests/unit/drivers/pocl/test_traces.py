@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.traces: directories are overwritten wherever LLVM wrote them, and nothing else is."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.drivers.pocl.traces import are_left, overwritten, without_directories

@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.baseline: what modules held as they were taken."""
 
-from __future__ import annotations
-
 import sys
 import types
 import weakref

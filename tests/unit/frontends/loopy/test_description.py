@@ -1,7 +1,5 @@
 """The texts of a record that an entry holds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import kcl.loopy as lp

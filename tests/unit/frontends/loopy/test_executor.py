@@ -108,9 +108,8 @@ class TestExecutors:
             for where in (queue, cl.CommandQueue(context)):
                 assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
             typed().executor(other)(other, a=FIRST)
-            with pytest.raises(
-                cl.LogicError, match="queue is of another context than the executor"
-            ) as raised:
+            words = "queue is of another context than the executor"
+            with pytest.raises(cl.LogicError, match=words) as raised:
                 run(other, a=FIRST)
             # Intel's runtime looks at the buffers first
             assert raised.value.code in (

@@ -1,7 +1,5 @@
 """The face of loopy: every public name gives something usable, and each call is recorded or carried out at once."""
 
-from __future__ import annotations
-
 import copy
 import enum
 import importlib

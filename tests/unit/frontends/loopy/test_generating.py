@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.generating: loopy's own disk caches while it generates for kcl."""
 
-from __future__ import annotations
-
 import importlib
 
 from kcl.frontends.loopy import generating

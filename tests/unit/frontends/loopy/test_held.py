@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.held: what was changed in packages since their import."""
 
-from __future__ import annotations
-
 import importlib
 import pathlib
 import sys

@@ -1,7 +1,5 @@
 """Who gets the face: recipes and the program's own modules, however they import loopy, and nobody else."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 import textwrap

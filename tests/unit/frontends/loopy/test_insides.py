@@ -1,7 +1,5 @@
 """What was changed inside the generators since they were imported."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import sys
@@ -242,10 +240,8 @@ class TestRefuse:
         insides.refuse()
         with monkeypatch.context() as patch:
             patch.setattr(c.CASTBuilder, "emit_if", emit)
-            with pytest.raises(
-                UnknownInput,
-                match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process",
-            ):
+            words = r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process"
+            with pytest.raises(UnknownInput, match=words):
                 insides.refuse()
         insides.refuse()
 

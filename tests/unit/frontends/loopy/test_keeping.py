@@ -1,7 +1,5 @@
 """Arguments that loopy keeps: they are seen by their references, and get the content of the call back."""
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 
 import loopy as lp

@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.making: a record is carried out once, and loopy's own objects answer what a program asks."""
 
-from __future__ import annotations
-
 import importlib
 
 from recorded_units import make, waits

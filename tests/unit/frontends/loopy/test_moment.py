@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.moment: what a program changed in loopy, and the parts that every key of a unit has."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.plain: texts of values that hold nothing else."""
 
-from __future__ import annotations
-
 from kcl.frontends.loopy.plain import LONG, in_bytes, name_of
 
 

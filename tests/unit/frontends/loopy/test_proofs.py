@@ -1,7 +1,5 @@
 """Proofs: written for each file, read once, of everything that decides beside a record."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Records: digests, the order of their chains, what they are described as, what changed since the call."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import types

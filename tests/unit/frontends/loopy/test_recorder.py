@@ -1,7 +1,5 @@
 """The recorder: which records wait, and what becomes of faults."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.result: the key of a unit, by its record or by its content."""
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np

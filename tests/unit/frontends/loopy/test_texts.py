@@ -1,7 +1,5 @@
 """The texts of what a program gives to loopy: one text for one meaning, in every process."""
 
-from __future__ import annotations
-
 import enum
 import gc
 import importlib

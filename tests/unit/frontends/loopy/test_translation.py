@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.translation: what it takes, leaves open, generates and refuses."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np
@@ -68,9 +66,8 @@ class TestAccepted:
 
     def test_several_entry_points(self, queue):
         """More than one entry point is a RecipeError that says how to choose."""
-        with pytest.raises(
-            kcl.RecipeError, match=r"'several' returned 2 entry points.*with_entrypoints"
-        ):
+        words = r"'several' returned 2 entry points.*with_entrypoints"
+        with pytest.raises(kcl.RecipeError, match=words):
             launched(queue, several())
 
     def test_kernel_in_place_of_a_unit(self, queue):

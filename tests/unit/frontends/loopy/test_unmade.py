@@ -1,7 +1,5 @@
 """What a recorded call gives: it becomes loopy's own at the first question, and does without until then."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """loopy's warnings: given while a record is carried out, and again, in the same way, where it waits."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """The things that were changed since the last look, by numbers of dictionaries and by contents."""
 
-from __future__ import annotations
-
 import ctypes
 import types
 

@@ -1,7 +1,5 @@
 """kcl.frontends.source.expressions: what is said of names in shapes and sizes."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """kcl.frontends.source.invoker: the text of an invoker; test_result.py has what it does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pyopencl import cltypes

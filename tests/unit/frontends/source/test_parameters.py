@@ -1,7 +1,5 @@
 """kcl.frontends.source.parameters: which declarations the list of parameters in the text contradicts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pyopencl import cltypes
@@ -143,10 +141,8 @@ class TestDtype:
         def wide():
             return declared("global float *x", kcl.Array("x", np.float64, 4, "out"), global_size=1)
 
-        with pytest.raises(
-            kcl.RecipeError,
-            match=r"'f': argument 'x' is declared with the dtype float64, .*np\.float32",
-        ):
+        words = r"'f': argument 'x' is declared with the dtype float64, .*np\.float32"
+        with pytest.raises(kcl.RecipeError, match=words):
             wide()(queue)
 
 

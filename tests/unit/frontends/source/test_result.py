@@ -1,7 +1,5 @@
 """kcl.frontends.source.result: the invoker that is made from a Source."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import types
@@ -132,9 +130,8 @@ class TestDeclared:
     def test_number_of_arguments(self, queue, count):
         """Another number of arguments than the kernel has is a RecipeError with both numbers and the cure."""
         given = dict(zip("xab", (np.zeros(1, np.float32), 1, 2)[:count], strict=False))
-        with pytest.raises(
-            kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"
-        ):
+        words = rf"'f' declares {count} argument.*kernel has 2; list an Array"
+        with pytest.raises(kcl.RecipeError, match=words):
             counted(count)(queue, **given)
 
 
@@ -291,10 +288,8 @@ class TestErrors:
             kernel(queue, y=y, n=number)
         assert launcher_on(queue).hot is not None
         for launches in (lambda **given: kernel(queue, **given), kernel.bind(queue, y=y, n=3)):
-            with pytest.raises(
-                TypeError,
-                match="kernel 'squares': argument 'n' is a whole number of dtype uint8, not",
-            ):
+            words = "kernel 'squares': argument 'n' is a whole number of dtype uint8, not"
+            with pytest.raises(TypeError, match=words):
                 launches(y=y, n=3.9)
 
     @pytest.mark.parametrize(
@@ -352,9 +347,8 @@ class TestBuffers:
         """A buffer that is too small is refused with both sizes; one without a size names what is missing."""
         small = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)
         b = np.ones(1, np.float32)
-        with pytest.raises(
-            ValueError, match=r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"
-        ):
+        words = r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"
+        with pytest.raises(ValueError, match=words):
             affine()(queue, x=small, b=b, a=2, n=4)
         with pytest.raises(TypeError, match="'n' was not given"):
             affine()(queue, x=small, b=b, a=2)
@@ -380,10 +374,8 @@ class TestBuffers:
             assert y.get().tolist() == [0, 1, 2, 3]
             for given in ({}, {"y": y}):
                 says = "kernel 'copied': argument 'x' is a Buffer, and the declaration of 'y' needs its shape: give a"
-                with pytest.raises(
-                    TypeError,
-                    match=rf"{says} pyopencl.array.Array, or declare the size as a scalar",
-                ):
+                words = rf"{says} pyopencl.array.Array, or declare the size as a scalar"
+                with pytest.raises(TypeError, match=words):
                     copied(shape)(queue, x=x.base_data, **given)
 
 

@@ -1,7 +1,5 @@
 """kcl.frontends.source: what a Source declares, and which declarations are refused."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 
@@ -224,9 +222,8 @@ class TestSizes:
         with pytest.raises(kcl.RecipeError, match="shape of 'x'"):
             source(arguments=[kcl.Array("x", np.float32, "local_size")], global_size=1)
         for size in (("local_size[0]", 4), (4,), ("local_size[0]",), "(4,)"):
-            with pytest.raises(
-                kcl.RecipeError, match=r"size of 'part' is .*write one number or text"
-            ):
+            words = r"size of 'part' is .*write one number or text"
+            with pytest.raises(kcl.RecipeError, match=words):
                 source(arguments=[kcl.Local("part", np.float32, size)], global_size=1)
 
 

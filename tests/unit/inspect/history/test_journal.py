@@ -1,7 +1,5 @@
 """kcl.inspect.history.journal: statistics and misses that outlive a process, written by many at once."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

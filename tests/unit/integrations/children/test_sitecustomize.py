@@ -3,10 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
+from harness import run_command
 
 from kcl.base import settings
 from kcl.integrations import runner
@@ -116,7 +116,7 @@ class TestMpi:
             [*command, "-m", "kcl", "run", "-c", show],
             child.environment(**as_root),
         )
-        done = subprocess.run(command, env=environment, text=True, capture_output=True)
+        done = run_command(command, env=environment)
         assert done.stdout.count("[1]") == 2, done.stderr
 
 

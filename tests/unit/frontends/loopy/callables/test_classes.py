@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.callables.classes: what a class counts by, what an instance holds, and which instances last."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

@@ -1,7 +1,5 @@
 """The content key of a unit: it sees every field, and nothing else."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.callables.encoder: the text of a value."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import datetime

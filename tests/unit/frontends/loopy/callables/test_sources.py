@@ -1,7 +1,5 @@
 """kcl.frontends.loopy.callables.sources: the files of the program's code."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import zipfile
