@@ -191,7 +191,9 @@ class Unfinished:
         self._launched = launched = {**before, **{name: launches.get(name) for name in new}}
         for address, entry in self._published if launches else ():
             self._layer.publish(address, entry.with_metadata(launched=launched))
-        promises = tuple([(to, entry.with_metadata(launched=launched)) for to, entry in self._promises])
+        promises = tuple(
+            [(to, entry.with_metadata(launched=launched)) for to, entry in self._promises]
+        )
         # The helper has the job: later launches are added as the process ends.
         if before:
             self._driver.unseen(promises)
