@@ -149,7 +149,7 @@ def entries(
     return whole, tuple(promises)
 
 
-class Unfinished:
+class UnfinishedEntries:
     """The entries of a program that was built, as far as they lack something: a binary, or the launches of kernels.
 
     `published` are the entries that the driver completed at once. `promises` are those without a binary: its helper

@@ -36,7 +36,7 @@ from kcl.programs.program_key import (
 if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.code import LaunchableCode, ProgramText
-    from kcl.programs.compilation import Unfinished
+    from kcl.programs.compilation import UnfinishedEntries
     from kcl.programs.driver import Driver
 
 
@@ -77,7 +77,7 @@ class BuiltProgram:
         # The compiler's messages from the build of the source, by device.
         self.logs: tuple[str, ...] = ()
         # What its entries lack; None for a program that was made of entries.
-        self.unfinished: Unfinished | None = None
+        self.unfinished: UnfinishedEntries | None = None
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
@@ -337,7 +337,7 @@ class Build(Stage[BuildRequest]):
         if wanted.holder is not None:
             self.driver.unseen(promises)
             return look._replace(value=built, publish=entries)
-        built.unfinished = compilation.Unfinished(
+        built.unfinished = compilation.UnfinishedEntries(
             self.driver, self.layer, built.program, entries, promises
         )
         return look._replace(value=built, publish=entries, promised=bool(promises))
