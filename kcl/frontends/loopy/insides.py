@@ -353,7 +353,8 @@ def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
 def original(holder: str, name: str) -> Any:
     """Return the function or class that the import of a generator gave a name in a holder; None for anything else."""
     state = _state()
-    if not state.modules:
-        attend()
+    with state.lock:
+        if "loopy" not in state.modules:
+            attend()
     value = state.named[holder].held.get(name) if holder in state.named else None
     return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)

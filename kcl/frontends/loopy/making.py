@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcl import foreign
-from kcl.base import events, settings, spans, unwrap
+from kcl.base import events, is_being_imported, settings, spans, unwrap
 from kcl.cache import layers
 from kcl.frontends.loopy import moment, proofs, warned
 from kcl.frontends.loopy.proofs import Group
@@ -141,9 +141,10 @@ def _original(name: str) -> Any:
     from kcl.frontends.loopy import insides
 
     method = name.removeprefix("TranslationUnit.")
-    if not insides.is_off():
-        return insides.original("loopy" if method == name else _UNIT, method)
     value = moment.loaded()
+    # kcl puts its functions into loopy as the code of that has run: the import has not ended, and no baseline is there.
+    if not (insides.is_off() or is_being_imported(value)):
+        return insides.original("loopy" if method == name else _UNIT, method)
     for part in name.split("."):
         value = getattr(value, part, None)
     value = unwrap(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
-from kcl.base import is_being_imported, settings
+from kcl.base import settings
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import GENERATING
@@ -22,9 +22,10 @@ CHANGED = "the generators were changed after the key"
 
 
 def loaded() -> Any:
-    """Return the real loopy if it is imported, and its import has ended; else None."""
+    """Return the real loopy if its code has run, else None; its import may end just now."""
     package = sys.modules.get("loopy")
-    return None if is_being_imported(package) else package
+    # This is its last name: without it a thread is still running the code of the package.
+    return package if hasattr(package, "set_default_target") else None
 
 
 class Moment(NamedTuple):
