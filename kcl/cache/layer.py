@@ -123,7 +123,9 @@ class Layer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used.setdefault(address, False)
         if self.options.remote:
-            port("remote ending").begin()
+            from kcl.cache import remote_use
+
+            remote_use.begin()
         remembered = self.memory.get(address)
         if remembered is not None and remembered.entry is not None and remembered.entry.key == key:
             return remembered

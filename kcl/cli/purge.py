@@ -80,7 +80,7 @@ def say_removed(plan: Removal, removal: Removal) -> Removal:
     left = [refusal for refusal in removal.refusals if refusal not in plan.refusals]
     output.complain(*(refusal.words("could not be removed") for refusal in left))
     size = output.format_size(removal.bytes)
-    click.echo("the rest is removed" if left else f"{size} are removed")
+    click.echo("all else is removed" if left else f"{size} are removed")
     return removal
 
 

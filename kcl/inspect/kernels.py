@@ -340,46 +340,46 @@ def write_table(kernels: Sequence[KernelRow]) -> list[str]:
 
 
 def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`, so that no two of them have one name.
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
-    Rows of the same name have the dtypes that they do not share behind it. If that is not enough, rows without
-    parameters have the arguments of loopy's calls that differ, `arakawa(split_iname 8)`, and the others their key.
+    Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
     variant_of = variants.find_parameters(entry for row in kernels for entry in row.stored)
-    names = [
-        of_kernel(row.kernel, row.parameters)
-        + (f" +{row.further_kernels}" if row.further_kernels else "")
-        for row in kernels
+    typed = _name_by_dtypes(kernels, [row.parameters for row in kernels])
+    rows = Counter(typed)
+    shown = [
+        row.parameters
+        or (rows[name] > 1 and row.stored and variant_of.get(row.stored[0].program))
+        or {}
+        for row, name in zip(kernels, typed, strict=True)
+    ]
+    typed = _name_by_dtypes(kernels, shown)
+    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in kernels]
+    return [
+        f"{name}, key {key}" if key and rows[name] > 1 else name
+        for name, key in zip(typed, keys, strict=True)
     ]
 
-    def write_variant(row: KernelRow, _alike: Sequence[KernelRow]) -> str:
-        program = row.stored[0].program if row.stored and not row.parameters else ""
-        return of_kernel("", variant_of.get(program, {}))
 
-    for write in (_write_own_dtypes, write_variant, _write_key):
-        named = [*zip(names, kernels, strict=True)]
-        alike = inventory.group(named, lambda pair: pair[0])
-        names = [
-            name + write(row, [other for _name, other in alike[name]])
-            if len(alike[name]) > 1
-            else name
-            for name, row in named
-        ]
-    return names
-
-
-def _write_own_dtypes(row: KernelRow, alike: Sequence[KernelRow]) -> str:
-    """Write the dtypes of a row that the others of its name do not all have: ` x, y: float32`."""
-    shared = set.intersection(*(set(other.dtypes.items()) for other in alike))
-    own = [pair for pair in row.dtypes.items() if pair not in shared]
-    kinds = inventory.group(own, lambda pair: pair[1])
-    written = [f"{', '.join(name for name, _ in own)}: {kind}" for kind, own in kinds.items()]
-    return f" {', '.join(written)}" if written else ""
-
-
-def _write_key(row: KernelRow, _alike: Sequence[KernelRow]) -> str:
-    key = row.looks[0].key
-    return f", key {key[:12]}" if key else ""
+def _name_by_dtypes(
+    kernels: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """Name rows by kernel and parameters, and by those dtypes that rows of the same name do not share."""
+    plain = [
+        of_kernel(row.kernel, own) + (f" +{row.further_kernels}" if row.further_kernels else "")
+        for row, own in zip(kernels, parameters, strict=True)
+    ]
+    rows, typed = Counter(plain), list[str]()
+    named = [*zip(kernels, plain, strict=True)]
+    shared = Counter((label, *item) for row, label in named for item in row.dtypes.items())
+    for row, label in named:
+        kinds: dict[str, list[str]] = {}
+        for name, kind in row.dtypes.items():
+            if shared[label, name, kind] < rows[label]:
+                kinds.setdefault(kind, []).append(name)
+        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds.items())
+        typed.append(f"{label} {written}" if kinds else label)
+    return typed
 
 
 def choose_layers(rows: Sequence[KernelRow]) -> list[str]:

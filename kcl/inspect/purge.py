@@ -208,7 +208,7 @@ def find_items(name: str, refusals: Faults, before: float | None = None) -> Iter
             paths = [os.path.join(folder, own_name) for own_name in names]
         elif (paths := [*contents.files(name)]) and contents.is_too_wide(folder):
             raise CacheFault(f"it does not look like {ROWS[name].title}")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, CacheFault) as error:
         refusals.append(Refusal(name, folder, getattr(error, "strerror", "") or str(error)))

@@ -2,7 +2,7 @@
 
 An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it gets stand-ins: for
 an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's functions
-objects that take recording. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
+objects that take notes. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class UnfinishedEntries:
     def note_prepared(self) -> None:
         """Have the entries completed as the program is, unless a kernel was launched."""
         if not self._launched:
-            self._driver.launched(self._promises)
+            self._driver.launched(self._promised())
 
     def note_launches(
         self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
@@ -191,9 +191,7 @@ class UnfinishedEntries:
         self._launched = launched = {**before, **{name: launches.get(name) for name in new}}
         for address, entry in self._published if launches else ():
             self._layer.publish(address, entry.with_metadata(launched=launched))
-        promises = tuple(
-            [(to, entry.with_metadata(launched=launched)) for to, entry in self._promises]
-        )
+        promises = self._promised()
         # The helper has the job: later launches are added as the process ends.
         if before:
             self._driver.unseen(promises)
@@ -201,6 +199,12 @@ class UnfinishedEntries:
             self._driver.launched(promises)
         if len(kernel_names(self._program)) == len(launched):
             self._promises, self._published = (), []
+
+    def _promised(self) -> tuple[Promise, ...]:
+        """Return the promises with the launches: without these the helper would wait for the code of all kernels."""
+        return tuple(
+            [(to, entry.with_metadata(launched=self._launched)) for to, entry in self._promises]
+        )
 
 
 def described(driver: Driver, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:

@@ -133,13 +133,15 @@ class BuiltProgram:
         """Note that the kernels of a launcher were launched, with these arguments if they are known."""
         if self.unfinished is None:
             return
-        # Imported on a miss.
-        from kcl.launch import first
 
-        launches = functools.partial(first.noted, launcher.invoke, launcher.kernels)
-        self.unfinished.note_launches(
-            launcher.names, dict if arguments is None else lambda: launches(arguments)
-        )
+        def note(known: Mapping[str, Any]) -> dict[str, Any]:
+            # Imported on a miss.
+            from kcl.launch import first
+
+            return first.noted(launcher.invoke, launcher.kernels, known)
+
+        noted = dict if arguments is None else functools.partial(note, arguments)
+        self.unfinished.note_launches(launcher.names, noted)
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -337,9 +339,10 @@ class Build(Stage[BuildRequest]):
         if wanted.holder is not None:
             self.driver.unseen(promises)
             return look._replace(value=built, publish=entries)
-        built.unfinished = compilation.UnfinishedEntries(
-            self.driver, self.layer, built.program, entries, promises
-        )
+        if entries or promises:
+            built.unfinished = compilation.UnfinishedEntries(
+                self.driver, self.layer, built.program, entries, promises
+            )
         return look._replace(value=built, publish=entries, promised=bool(promises))
 
     def attempt(self, wanted: BuildRequest) -> str:

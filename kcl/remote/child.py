@@ -137,7 +137,11 @@ def _start(request: Mapping[str, Any], kept: tuple[int, ...]) -> int:
 
 def _path() -> list[str]:
     """Return where this process finds modules, without the working directory and that of the program."""
-    own = {os.path.realpath(os.path.dirname(settings.program_path()))}
+    main = (
+        getattr(sys.modules.get("__main__"), "__file__", None)
+        or (getattr(sys, "argv", None) or [""])[0]
+    )
+    own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
     with suppress(OSError):
         own.add(os.path.realpath(os.getcwd()))
     # So no file beside the program passes for a module of a client.

@@ -4,36 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kcl.base import events, process, settings
+from kcl.base import events, settings
 from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
 # For so long `remote_write = "exit"` waits.
 _SECONDS = 60.0
-
-
-class Ending:
-    """The end of a process that looked something up while there was a remote."""
-
-    def __init__(self) -> None:
-        # The children of this process name the project as it does.
-        settings.hand_down(project.VARIABLE, project.folder())
-
-    def at_exit(self) -> None:
-        at_exit()
-
-    def in_worker(self) -> None:
-        """Do as at the end, which a worker may not reach."""
-        with suppress(Exception):
-            _leave()
-
-
-_ending = process.own(Ending)
-
-
-def begin() -> None:
-    """Note that this process looks something up: the first call makes the state that ends with the process."""
-    _ending()
 
 
 def at_exit() -> None:
@@ -43,6 +19,12 @@ def at_exit() -> None:
             _push()
     except Exception as error:
         events.logger().info("what this run used is not pushed: %r", error)
+
+
+def in_worker() -> None:
+    """Note what this process used so far. Raises nothing."""
+    with suppress(Exception):
+        _leave()
 
 
 def _leave() -> bool:

@@ -63,7 +63,9 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
             # The system refuses a loop of links, in which `_walk` would not end.
             os.stat(path)
         owners = my_uids() | {0} | others
-        place, _shared = _walk(os.path.join(os.getcwd(), path), owners)
+        # The working directory may have been removed: it counts for a relative path alone.
+        absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+        place, _shared = _walk(absolute, owners)
         _check(place, os.lstat(place), owners)
         return True
     except FileNotFoundError:

@@ -78,9 +78,12 @@ class UsedPrograms:
         with layers.binary().reporting("complete entries"):
             if layers.binary().options.promote == "off":
                 return
-            partial = self.partial()
-            if partial or _HELPER in vars(self):
-                self.helper.complete(partial)
+            partial: list[ProgramSlot] = []
+            try:
+                partial = self.partial()
+            finally:
+                if partial or _HELPER in vars(self):
+                    self.helper.complete(partial)
 
     before_change = at_exit
 

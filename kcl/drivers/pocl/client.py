@@ -95,8 +95,10 @@ def wait(
     """
     queue, pause = JobQueue(folder), 0.005
     began = before = time.monotonic()
-    stall.note(0.0, queue.progress())
-    while stall.seconds < patience and before - began < most:
+    # Other threads wait side by side: each adds its seconds to what it found.
+    mine = Stall(stall.seconds, stall.mark)
+    mine.note(0.0, queue.progress())
+    while mine.seconds < patience and before - began < most:
         job = queue.find(digest)
         if job is None or queue.is_lacking(job.setting):
             break
@@ -107,8 +109,9 @@ def wait(
             break
         time.sleep(pause)
         now = time.monotonic()
-        stall.note(now - before, queue.progress())
+        mine.note(now - before, queue.progress())
         before, pause = now, min(pause * 1.2, 0.02)
+    stall.seconds, stall.mark = mine.seconds, mine.mark
     return before - began
 
 

@@ -13,6 +13,7 @@ from handle_recipes import add
 from stored import DAY, put
 
 import kcl
+from kcl import option
 from kcl.base import events, process, settings
 from kcl.base.events import Event
 from kcl.cache import layers, places, run_memo
@@ -232,3 +233,11 @@ def test_signed_refused():
     pathlib.Path(layer.place).write_bytes(b"no database" * 1000)
     assert purge.list_signed(faults) == []
     assert [fault.cache for fault in faults] == ["generator"]
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    """Nothing lies below a file: there is nothing to remove, and nothing to complain of."""
+    (tmp_path / "file").write_text("")
+    with option.cache_dir(tmp_path / "file" / "cache"):
+        plan = purge.purge(dry_run=True)
+    assert (plan.items, plan.refusals) == ([], [])

@@ -29,6 +29,20 @@ TILES = """
     fused = lp.fuse_kernels([scaled("one", "i", "y"), scaled("other", "j", "z")])
     fused.executor(context)(queue, x=x)
 """
+TYPED = """
+    import numpy as np
+    import pyopencl as cl
+    import loopy as lp
+
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    for tile in (8, 16):
+        arguments = [lp.GlobalArg("x,y", shape="n"), ...]
+        unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", arguments, name="arakawa", lang_version=(2018, 2))
+        call = lp.split_iname(unit, "i", tile, outer_tag="g.0", inner_tag="l.0").executor(context)
+        for kind in (np.float32, np.float64):
+            call(queue, x=np.ones(64, kind))
+"""
 NAMES = ["arakawa(split_iname 8)", "arakawa(split_iname 16)", "one_and_other"]
 
 
@@ -44,3 +58,17 @@ def test_told_apart(child):
         listed = [(one.kernel, dict(one.parameters)) for one in kcl.entries("generator")]
         assert ("arakawa", {"split_iname 8": ""}) in listed
         assert ("one_and_other", {}) in listed
+
+
+def test_told_apart_with_dtypes(child):
+    """Calls of other dtypes are named behind the calls into loopy that differ."""
+    (child.directory / "typed.py").write_text(TYPED.replace("\n    ", "\n"))
+    done = child.python("-m", "kcl", "run", "typed.py", KCL_PROMOTE="off")
+    assert done.returncode == 0, done.stderr
+    with option.cache_dir(child.cache):
+        names = kernels.name_rows(kernels.find_last_run().rows)
+    assert names == [
+        f"arakawa(split_iname {tile}) x, y: {kind}"
+        for tile in (8, 16)
+        for kind in ("float32", "float64")
+    ]

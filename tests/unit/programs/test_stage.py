@@ -93,6 +93,15 @@ class TestBuilt:
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert seen == ["miss", "hit"]
 
+    def test_prepared(self, context, platform_name):
+        """The entry of a program without a launch says so: the helper waits for no code of its kernels."""
+        built = built_by(build_on(context), generated())
+        built.note_prepared()
+        assert client.idle(settings.folder("kcl"), 60)
+        store = Directory(layers.binary().place)
+        (entry,) = [Entry.unpack(store.get(address)) for address in store.scan()]
+        assert entry.metadata.get("launched") == ({} if platform_name == "pocl" else None)
+
     def test_directory_with_a_blank(self, context, tmp_path, platform_name):
         """The layer is bypassed for a header in a directory with a blank: drivers read the quotes in different ways."""
         folder = tmp_path / "a b"

@@ -9,8 +9,6 @@ import remotes
 
 import kcl
 from kcl.base import process
-from kcl.cache import layers
-from kcl.cache.key import Key, Part
 from kcl.remote import project
 
 
@@ -108,27 +106,3 @@ class TestName:
             main.__file__ = str(file)
             process.reset()
             assert project.name() == "here"
-
-
-def test_children(main, tmp_path, monkeypatch):
-    """Children have the folder of their parent from its first look-up on, whatever their program is."""
-    (tmp_path / "run.py").write_text("")
-    main.__file__ = str(tmp_path / "run.py")
-    monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
-    layers.generator().look_up("0" * 64, Key([Part("a", "b")]))
-    assert os.environ["_KCL_FOLDER"] == str(tmp_path)
-    main.__file__ = kcl.__file__
-    process.reset()
-    assert project.folder() == str(tmp_path)
-
-
-@pytest.mark.usefixtures("main")
-def test_left_directory(tmp_path, monkeypatch):
-    """The working directory counts as it was at the first look-up, even if it is removed later."""
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    process.reset()
-    assert project.folder() == str(tmp_path / "gone")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gone").rmdir()
-    assert project.folder() == str(tmp_path / "gone")

@@ -33,6 +33,21 @@ class TestCheck:
             assert trust.check(str(place / "a" / "b")) is False
         assert list(place.iterdir()) == []
 
+    def test_in_a_removed_directory(
+        self, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The directory in which a program works may be gone: what an absolute path names is checked all the same."""
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        try:
+            assert trust.check(str(place)) is True
+            place.chmod(0o777)
+            with pytest.raises(UnusableDirectory, match="chmod go-w"):
+                trust.check(str(place))
+        finally:
+            os.chdir(tmp_path)
+
     def test_loose_ancestor(self, place: Path) -> None:
         """An ancestor that others can write is named, with the command that mends it."""
         place.parent.chmod(0o777)

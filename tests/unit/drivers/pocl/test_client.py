@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import threading
 
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
@@ -89,6 +90,23 @@ class TestWait:
             bench.queue.note_progress()
             waited = client.wait(bench.folder, digest, stall, 0.2)
         assert waited >= stall.seconds >= 0.2
+
+    def test_threads(self, bench: Bench) -> None:
+        """Threads that wait side by side are patient for as long as one alone."""
+        bench.queued(1)
+        stall, waited = client.Stall(), list[float]()
+
+        def wait() -> None:
+            waited.append(client.wait(bench.folder, bench.key(1).digest, stall, 0.5))
+
+        with bench.locked():
+            threads = [threading.Thread(target=wait) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(waited) == 4
+        assert min(waited) >= 0.5
 
     def test_stopped(self, bench: Bench) -> None:
         """A process does not wait for a helper that is stopped."""

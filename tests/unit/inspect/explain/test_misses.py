@@ -129,7 +129,7 @@ class TestCall:
         """Programs of one text with other options have each the parameters of their own look-up, and answer to them."""
         for radius in (1, 3):
             key = Key([("source", "box"), ("option", f"-DRADIUS={radius}")])
-            miss("box", key, asking=Lead("box", {"radius": radius}))
+            miss("box", key, lead=Lead("box", {"radius": radius}))
         heads = [f"box(radius={radius}), binary layer: miss" for radius in (1, 3)]
         assert [look.words[0] for look in kcl.explain()] == heads
         assert [look.words[0] for look in kcl.explain("box(radius=3)")] == heads[1:]

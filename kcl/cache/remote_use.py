@@ -1,0 +1,69 @@
+"""What a remote needs of a process that looked something up: a call as it ends, and the folder that names its project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from kcl.base import port, process, settings
+
+# Only kcl sets this, for the children of a process with a remote. With the underscore it is no
+# setting.
+_FOLDER = "_KCL_FOLDER"
+
+
+class Ending:
+    """The end of a process that looked something up while there was a remote."""
+
+    def __init__(self) -> None:
+        settings.hand_down(_FOLDER, folder())
+
+    def at_exit(self) -> None:
+        """Leave what this process used for the next push."""
+        port("remote ending").at_exit()
+
+    def in_worker(self) -> None:
+        """Do as at the end, which a worker may not reach."""
+        port("remote ending").in_worker()
+
+
+class Folder:
+    """The folder of the program at the first look-up with a remote; a program may leave or remove its directory."""
+
+    def __init__(self) -> None:
+        self.path = settings.variable(_FOLDER) or _folder()
+
+
+_ending = process.own(Ending)
+_program = process.own(Folder)
+
+
+def begin() -> None:
+    """Note that this process looks something up: the first call makes the state whose `at_exit` serves the remote."""
+    _ending()
+
+
+def folder() -> str:
+    """Return the folder that names the project of this process, as of its first look-up with a remote.
+
+    That is the one of its program, or the working directory where that is a tool; in a child that of its parent.
+    """
+    return _program().path
+
+
+def _folder() -> str:
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
+    parent = os.path.dirname(place)
+    bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
+    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
+    is_tool = (
+        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
+        or parent in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
+        or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
+    )
+    # The working directory may have been removed.
+    with suppress(OSError):
+        return parent if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
+    return os.sep
