@@ -103,9 +103,11 @@ class Executor:
         # A copy has no attributes yet: the look-up of one must not come back here for ever.
         if name.startswith("_kcl"):
             raise AttributeError(name)
-        if name == "t_unit":
-            return self._kcl_unit
         record = unmade.record_of(self._kcl_unit)
+        if name == "t_unit":
+            if record is not None:
+                record.hand_out()
+            return self._kcl_unit
         if name == "entrypoint" and record is not None:
             return self._kcl_entrypoint or _entrypoint(record, self._kcl_context)
         own = self.__dict__.get("_kcl_own")
@@ -113,6 +115,11 @@ class Executor:
             unit = unmade.asked(self._kcl_unit, name)
             own = self._kcl_own = unit.executor(self._kcl_context, entrypoint=self._kcl_entrypoint)
         return getattr(own, name)
+
+
+def unit_of(of: Executor) -> Any:
+    """Return the unit of an executor for kcl, which does not keep it: a program that reads `t_unit` may."""
+    return of._kcl_unit
 
 
 def _entrypoint(record: Record, context: Any) -> Any:

@@ -269,6 +269,11 @@ class Record(StandIn):
         """Return True if two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
+    def hand_out(self) -> None:
+        """Note that a program may keep the result for longer than what it was made of."""
+        for record in self.inputs:
+            record.hand_out()
+
     def expose(self) -> list[Record]:
         """Note that a program may change parts of this result, which units made of it and units before it share.
 

@@ -95,6 +95,15 @@ class GraphRecord(Record):
         self.finds_unit = True
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
+    def hand_out(self) -> None:
+        """Let go the data of the graph: the program has them as long as it lives, and its unit may live longer."""
+        super().hand_out()
+        graph = self.described[0]
+        if isinstance(graph, Graph) and graph.nodes:
+            bare = graph.without_data()
+            self.holds = bare.root, self.holds[1]
+            self.described = (bare, *self.described[1:])
+
     def kernel(self) -> str:
         """Return the name that the program gave the kernel."""
         return self._name
@@ -228,10 +237,8 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(result, target, options, **more)
         record, graph, aim = recorded
         unit = unmade.answer(record)
-        bare = graph.without_data()
         # The program may change its options before it asks for the unit.
-        record.holds = bare.root, copy.copy(options)
-        record.described = (bare, *record.described[1:])
+        record.holds = graph.root, copy.copy(options)
         own_program = made.pop() if made else None
         if record.keeps_arguments is None:
             return own_program
@@ -313,7 +320,7 @@ def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
 
 def _record_of(program: Any) -> Any:
     """Return the record of a unit, or of that of an executor; None for any other unit."""
-    unit = program.t_unit if type(program) is executor.Executor else program
+    unit = executor.unit_of(program) if type(program) is executor.Executor else program
     record = unmade.record_of(unit)
     return record if isinstance(record, GraphRecord) else None
 
@@ -346,7 +353,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
                 lambda held, unit: held(unit),
-                (self.program.t_unit,),
+                (executor.unit_of(self.program),),
                 f,
                 lambda held: {"f": transform.of_function(held)},
                 before.kernel(),
