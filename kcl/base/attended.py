@@ -74,15 +74,20 @@ class Listener(Finder):
     def __init__(
         self,
         group: Callable[[str], str],
-        ended: Callable[[list[str]], None],
+        ended: Callable[[list[str]], None] = lambda _names: None,
         begins: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(group, self._change_class)
-        self._group, self._ended, self._begins = group, ended, begins
+        self._group = group
+        self.receive(ended, begins)
         # Both by group: the specifications of imports under way, by their addresses since equal
         # ones are two imports; and the names of modules that wait for the end of their group.
         self._under_way = defaultdict[str, set[int]](set)
         self._waiting = defaultdict[str, list[str]](list)
+
+    def receive(self, ended: Callable[[list[str]], None], begins: Callable[[], object]) -> None:
+        """Call these functions from now on."""
+        self._ended, self._begins = ended, begins
 
     def is_under_way(self) -> bool:
         """Return True if an import is under way."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kcl.base import process, settings, spans
+from kcl.base import is_being_imported, process, settings, spans
 from kcl.cache.key import Key, Part
 from kcl.code import dtype_text, structures
 from kcl.generate import distributions
@@ -68,7 +68,8 @@ def registered() -> tuple[tuple[tuple[str, str], ...], str]:
     (name, text). The rest is pyopencl's own, and the program may have edited the registry.
     """
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
-    if module is None:
+    # Nothing is registered before the import of the module has ended, in whatever thread.
+    if module is None or is_being_imported(module):
         return (), ""
     named, state = module.TYPE_REGISTRY.dtype_to_name, _state()
     registry = [*named], [*named.values()]

@@ -225,7 +225,10 @@ def text(distribution: str, encoder: Any) -> str:
     """
     state = _state()
     with state.lock:
-        package = state.packages.get(distribution)
+        # An error leaves no package behind that has looked at a part: the next request compares all of it again.
+        package = state.packages.pop(distribution, None)
         if package is None or not package.stands():
-            package = state.packages[distribution] = _Package(distribution)
-        return package.text(encoder)
+            package = _Package(distribution)
+        text = package.text(encoder)
+        state.packages[distribution] = package
+        return text

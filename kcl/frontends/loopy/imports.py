@@ -19,7 +19,7 @@ from typing import Any
 from kcl import frontends
 from kcl.base import attended, hide_from_warnings, process, settings
 from kcl.frontends import FACED
-from kcl.frontends.loopy import GENERATING
+from kcl.frontends.loopy import GENERATING, generators
 
 # The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
 _import: Callable[..., Any] | None = None
@@ -54,6 +54,12 @@ def install() -> None:
         # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
         # through the function is heard.
         if not _is_switched_off():
+            # Python asks a finder under a lock for which the imports of other threads wait. So a finder must import
+            # nothing: what the listener asks is imported before.
+            from kcl.cache import layers  # noqa: F401
+            from kcl.generate import requirements  # noqa: F401
+
+            generators.receive(_generators_ended, _generators_begin)
             attended.Listener(_leading, _take).install()
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
@@ -67,11 +73,9 @@ def _leading(name: str) -> str:
     """
     top = name.partition(".")[0]
     if name in GENERATING and not _is_off():
-        from kcl.frontends.loopy import insides
-
-        is_asked = insides.listener in sys.meta_path
-        insides.listener.install()
-        # The listener of `insides` has the module: it asks this one, or is asked as this one goes on.
+        is_asked = generators in sys.meta_path
+        generators.install()
+        # The other listener has the module: it asks this one, or is asked as this one goes on.
         return "" if is_asked else top
     # For most imports the answer needs no further module.
     if top == "kcl" or top in sys.stdlib_module_names:
@@ -83,6 +87,18 @@ def _leading(name: str) -> str:
     from kcl.generate import requirements
 
     return top if requirements.leads(top) else ""
+
+
+def _generators_begin() -> None:
+    from kcl.frontends.loopy import insides
+
+    insides.note_begin()
+
+
+def _generators_ended(names: list[str]) -> None:
+    from kcl.frontends.loopy import insides
+
+    insides.note_end(names)
 
 
 def _take(names: list[str]) -> None:

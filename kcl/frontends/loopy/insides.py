@@ -21,16 +21,14 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import is_being_imported, is_of_kcl, process, settings, unwrap
-from kcl.base.attended import Listener
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
-from kcl.frontends.loopy import baseline
+from kcl.frontends.loopy import baseline, generators, is_generators
 from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.watch import Watch, is_same, items
 from kcl.generate import distributions
 
-GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 # Equal to each cell without content.
 _EMPTY = CellType()
@@ -72,40 +70,30 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
-    listener.install()
+    generators.install()
     if not is_off():
-        _take(is_early=True)
-        baseline.hear(_state().modules)
-
-
-def _begins() -> None:
-    """Find the changes before an import; at the first one take what is there."""
-    if _state().modules:
-        now()
-    elif not is_off():
         with _state().lock:
             _take(is_early=True)
+            baseline.hear([*_state().modules])
 
 
-def _ended(_names: list[str]) -> None:
+def note_begin() -> None:
+    """Find the changes before an import; take what is there, and was not heard."""
+    if is_off():
+        return
+    with _state().lock:
+        if _state().modules:
+            now()
+        _take(is_early=True)
+
+
+def note_end(_names: list[str]) -> None:
+    """Take what imports that ended brought, and what they changed."""
     if not is_off():
         with _state().lock:
             _absorb()
             _take()
-            baseline.hear(_state().modules)
-
-
-@functools.cache
-def _is_generators(name: str) -> bool:
-    return name.partition(".")[0] in GENERATORS
-
-
-# The import of a module of one of them may also fill tables of others.
-listener = Listener(
-    lambda name: "generators" if _is_generators(name) else "",
-    _ended,
-    begins=_begins,
-)
+            baseline.hear([*_state().modules])
 
 
 def _absorb() -> None:
@@ -127,7 +115,7 @@ def _take(is_early: bool = False) -> None:
         for name, module in list(sys.modules.items())
         if type(module) is ModuleType
         and name not in state.modules
-        and _is_generators(name)
+        and is_generators(name)
         # What such a module lacks would count as added by the program.
         and not is_being_imported(module)
     }
@@ -181,7 +169,7 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
 def _is_object(value: Any) -> bool:
     """Return True for an object of the generators that may hold something."""
     module = str(type(value).__module__)
-    return _is_generators(module) and module != _DISK and hasattr(value, "__dict__")
+    return is_generators(module) and module != _DISK and hasattr(value, "__dict__")
 
 
 def _counts(holder: Holder, name: Any, now: Any) -> bool:
@@ -236,7 +224,7 @@ def _is_theirs(module: str) -> bool:
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
     # A generator may have made a function of a text: then it has no file.
-    if not module or _is_generators(module):
+    if not module or is_generators(module):
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
         return file[:1] == "<" or loaded in (path, f"{path}c")
@@ -267,7 +255,7 @@ def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
     loopy = sys.modules.get("loopy")
-    if listener.is_under_way() or is_being_imported(loopy):
+    if generators.is_under_way() or is_being_imported(loopy):
         # A thread is importing loopy, and the baseline is made as that ends.
         return {}
     with state.lock:
@@ -294,7 +282,7 @@ def _changed() -> list[Holder]:
         return []
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
-    functions = [holder for holder in baseline.functions() if _is_generators(holder.name)]
+    functions = [holder for holder in baseline.functions() if is_generators(holder.name)]
     return [*[order[place] for place in places], *functions]
 
 
@@ -358,3 +346,7 @@ def original(holder: str, name: str) -> Any:
             attend()
     value = state.named[holder].held.get(name) if holder in state.named else None
     return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)
+
+
+# A process that asks before it imports one of them through kcl's function.
+generators.receive(note_end, note_begin)

@@ -81,7 +81,7 @@ class Watch:
         # The things are kept, since their addresses are read.
         self._things = list[Any]()
         # The position of a thing with a number, by the address of that.
-        self._places: dict[int, int] = {}
+        self._places: dict[int, list[int]] = {}
         # The other things, by their positions.
         self._others: dict[int, Any] = {}
         # The memory from the first number to the last one, and the offsets of the numbers in it.
@@ -97,7 +97,7 @@ class Watch:
             target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
             inside = insides.get(type(target))
             if inside:
-                self._places[id(target) + inside] = place
+                self._places.setdefault(id(target) + inside, []).append(place)
             else:
                 others[place] = target
         self._others |= others
@@ -129,7 +129,7 @@ class Watch:
         changed = set[int]()
         if self._places and len(differ := (numbers != numbers_before).nonzero()[0]):
             places = [*self._places.values()]
-            changed = {places[index] for index in differ}
+            changed = {place for index in differ for place in places[index]}
         return changed if is_same(values, values_before) else changed.union(self._others)
 
 

@@ -1,9 +1,14 @@
 """kcl.generate.protocol: what a unit leaves open by default."""
 
+import importlib.util
+import sys
+import types
+
 import numpy as np
 import pytest
 
 from kcl.cache.key import Part
+from kcl.generate import protocol
 from kcl.generate.protocol import Unit, common_parts, structure_parts
 
 
@@ -47,3 +52,12 @@ def test_structures(monkeypatch):
         found.append(part)
     assert len({*found}) == 3
     assert {part.name for part in found} == {"state"}
+
+
+def test_a_registry_that_is_being_imported(monkeypatch):
+    """A thread that imports pyopencl's registry of dtypes has registered nothing yet."""
+    module = types.ModuleType("pyopencl.compyte.dtypes")
+    module.__spec__ = importlib.util.spec_from_loader(module.__name__, None)
+    module.__spec__._initializing = True
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert protocol.registered() == ((), "")

@@ -141,6 +141,24 @@ class TestText:
         far.LIMIT = 3
         assert content(near.get).digest != found[0]
 
+    @pytest.mark.parametrize("load", ["attended"], indirect=True)
+    def test_after_an_error(self, load: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """A change that an error kept from being compared is found by the next key."""
+        near, far = load()
+        before, asked = content(near.get).digest, list[object]()
+
+        def fail(*_arguments: object) -> None:
+            asked.append(None)
+            raise RuntimeError("dictionary changed size during iteration")
+
+        far.LIMIT = 2
+        with monkeypatch.context() as patch:
+            patch.setattr(held, "_is_as_taken", fail)
+            with pytest.raises(UnknownInput):
+                content(near.get)
+        assert asked
+        assert content(near.get).digest != before
+
     def test_code_of_the_program(self, load: Callable[[], Any]) -> None:
         """A function of the program in a required package has no key."""
         near, far = load()

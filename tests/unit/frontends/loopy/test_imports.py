@@ -305,6 +305,36 @@ class TestTheHook:
             sys.modules["loopy"], "__kcl_lazy_module__"
         )
 
+    def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, child):
+        """No finder of kcl's imports: it would wait for the other thread, which waits for Python's lock."""
+        assert run(
+            child,
+            """
+            import threading
+            from kcl.frontends.loopy import moment
+            ready, found = threading.Event(), []
+            class Slow:
+                def find_spec(self, name, path=None, target=None):
+                    if name == "kcl.frontends.loopy.baseline":
+                        ready.set()
+            sys.meta_path.insert(0, Slow())
+            def by_import():
+                ready.wait()
+                import islpy
+                found.append(True)
+            def by_key():
+                moment.now()
+                found.append(True)
+            threads = [threading.Thread(target=one, daemon=True) for one in (by_import, by_key)]
+            [one.start() for one in threads]
+            [one.join(30) for one in threads]
+            print(json.dumps(found), flush=True)
+            import os
+            os._exit(0)
+            """,
+            f"import pymbolic{HEAD}",
+        ) == [True, True]
+
     def test_threads_that_install_it(self, child):
         """What a thread imports once it is installed is heard, also if another thread was the first to install it."""
         assert run(

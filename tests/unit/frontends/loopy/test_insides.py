@@ -34,6 +34,25 @@ class TestNow:
         """Nothing has changed."""
         assert not changed()
 
+    def test_a_generator_that_nobody_heard(self, child):
+        """What the program put into a generator counts as changed, also if a finder in front of kcl's found that."""
+        code = """
+            import importlib, json, sys
+            import kcl.loopy
+            from importlib.machinery import PathFinder
+            class InFront:
+                def find_spec(self, name, path=None, target=None):
+                    return PathFinder.find_spec(name, path) if name.partition(".")[0] == "pymbolic" else None
+            importlib.import_module("islpy")
+            sys.meta_path.insert(0, InFront())
+            import pymbolic.mapper.distributor
+            pymbolic.flattened_sum = lambda components: 0
+            importlib.import_module("loopy")
+            from kcl.frontends.loopy import insides
+            print(json.dumps([name for _holder, name in insides.now()]))
+            """
+        assert child.json(code) == ["flattened_sum"]
+
     def test_an_import_that_nobody_hears(self, child):
         """A finder in front of kcl's finds loopy, and not what loopy imports: loopy counts as of its import's end."""
         code = """

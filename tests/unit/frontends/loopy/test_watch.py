@@ -135,6 +135,14 @@ class TestChanged:
         tables[1]["a"] = 3
         assert 1 in looked.changed()
 
+    def test_a_thing_that_is_added_twice(self):
+        """A table of two modules is changed in both places."""
+        table, looked = {"a": 1}, watch.Watch()
+        for _ in range(2):
+            looked.add([table])
+        table["a"] = 2
+        assert looked.changed() == {0, 1}
+
 
 def test_put_back():
     """A dictionary that was changed and put back was changed."""
