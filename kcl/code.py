@@ -99,7 +99,7 @@ class LaunchableCode(NamedTuple):
     Made by the first stage; ends in the launcher.
 
     `choice` has the dtypes of the arguments that the code leaves open. `headers` is the digest of the headers' contents
-    at the moment when the code was made ready for a context. If a line shares its program with no other, its name follows.
+    at the moment when the code was made ready for a context. The line's own name follows if no other shares its program.
     """
 
     code: Code

@@ -67,7 +67,7 @@ def run_modules(attends: Callable[[str], object], run: Callable[[Any, Any], None
 class Listener(Finder):
     """A finder that hears the imports of the modules that have a `group`, a reload excepted.
 
-    `begins` is called as an import begins while none of the group is under way. `ended` gets the names of modules once
+    `begins` gets the group as an import begins while none of it is under way. `ended` gets the names of modules once
     none of their group is under way.
     """
 
@@ -75,23 +75,29 @@ class Listener(Finder):
         self,
         group: Callable[[str], str],
         ended: Callable[[list[str]], None] = lambda _names: None,
-        begins: Callable[[], object] = lambda: None,
+        begins: Callable[[str], object] = lambda _group: None,
     ) -> None:
         super().__init__(group, self._change_class)
         self._group = group
         self.receive(ended, begins)
         # Both by group: the specifications of imports under way, by their addresses since equal
         # ones are two imports; and the names of modules that wait for the end of their group.
-        self._under_way = defaultdict[str, set[int]](set)
+        self._under_way = defaultdict[str, dict[int, int]](dict)
         self._waiting = defaultdict[str, list[str]](list)
 
-    def receive(self, ended: Callable[[list[str]], None], begins: Callable[[], object]) -> None:
+    def receive(self, ended: Callable[[list[str]], None], begins: Callable[[str], object]) -> None:
         """Call these functions from now on."""
         self._ended, self._begins = ended, begins
 
     def is_under_way(self) -> bool:
         """Return True if an import is under way."""
         return any(self._under_way.values())
+
+    def forget_other_threads(self) -> None:
+        """Forget the imports of other threads, in a child that was forked meanwhile: there they never end."""
+        for imports in self._under_way.values():
+            for spec in [spec for spec, thread in imports.items() if thread != get_ident()]:
+                del imports[spec]
 
     def _change_class(self, spec: Any) -> None:
         # Python tells nobody of an import's begin and end; it notes both in the specification.
@@ -105,10 +111,10 @@ class Listener(Finder):
         under_way = self._under_way[group]
         if begins:
             if not under_way:
-                self._begins()
-            under_way.add(id(spec))
+                self._begins(group)
+            under_way[id(spec)] = get_ident()
             return
-        under_way.discard(id(spec))
+        under_way.pop(id(spec), None)
         waiting, names = self._waiting[group], list[str]()
         waiting.append(spec.name)
         # One name at a time: another thread may end an import of the group now, and takes the rest.

@@ -63,7 +63,7 @@ def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInf
 
 
 def pack(entries: Contents, info: CacheInfo) -> bytes:
-    """Return the bundle of entries; those above the limit are left out. Raises CacheFault above the limits of all."""
+    """Return the bundle of entries, without those larger than an entry may be; raise CacheFault if all are too many."""
     records = []
     for (kind, address), entry in entries.items():
         # The bundle compresses all entries together, so no part is compressed alone.
@@ -188,7 +188,7 @@ def _items(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def _rank(row: Any) -> tuple[str, ...]:
-    """Return what makes one of two rows for the same case the better one: it is finished, its level, then its day."""
+    """Return what decides between two rows of one case: whether its tuning has ended, then the level, then the day."""
     if not isinstance(row, dict):
         return ()
     return str(not row.get("unfinished")), str(row.get("level", "")), str(row.get("day", ""))

@@ -53,17 +53,18 @@ def folder() -> str:
 
 
 def _folder() -> str:
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
-    parent = os.path.dirname(place)
-    bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
-    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
-    is_tool = (
-        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
-        or parent in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
-        or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
-    )
     # The working directory may have been removed.
     with suppress(OSError):
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
+        parent = os.path.dirname(place)
+        bins = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
+        bins.append(os.path.join(settings.home(), ".local", "bin"))
+        tools = (os.path.dirname(os.__file__), settings.PACKAGE)
+        is_tool = (
+            not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
+            or parent in map(os.path.realpath, bins)
+            or any(place.startswith(os.path.join(os.path.realpath(tool), "")) for tool in tools)
+        )
         return parent if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
     return os.sep

@@ -87,7 +87,7 @@ def add_up(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counte
 
 
 def compute_hit_rate(row: Mapping[str, Any]) -> float | None:
-    """Return the share of hits among the look-ups that wanted one; None if there were none."""
+    """Return the share of hits among the look-ups, untuned calls left out; None if there were none."""
     looks = sum(row[name] for name in OUTCOMES if name != SELDOM)
     return row["hits"] / looks if looks else None
 

@@ -13,6 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
+# The distributions that turn a recipe into OpenCL C and run it. This is a list, and not what loopy requires by its
+# metadata: an upgrade of a library that decides no text would be a miss of each kernel. A test asks whose modules are
+# imported as a kernel is generated and launched: each is here or in `HARMLESS`.
+GENERATORS = (
+    *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
+    *("constantdict", "mako", "markupsafe", "namedisl"),
+)
+# These run with a kernel or before it, and what their modules hold decides no program text.
+ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
+
 
 class Modes:
     """An object with attributes that hold for a block of code."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import kcl
 from kcl.base import process
 from kcl.base.settings import PACKAGE
-from kcl.generate import files
+from kcl.generate import GENERATORS, ONLY_RUN, files
 
 # This text counts for the standard library in keys.
 INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
@@ -31,17 +31,8 @@ INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_
 # The kinds of owners. `KCL` is also the name of a distribution, and `ABSENT` the text of one that is not there.
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
-# The distributions that turn a recipe into OpenCL C and run it. This is a list, and not what loopy requires by its
-# metadata: an upgrade of a library that decides no text would be a miss of each kernel. A test asks whose modules are
-# imported as a kernel is generated and launched: each is here or in `HARMLESS`.
-GENERATORS = (
-    *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
-    *("constantdict", "mako", "markupsafe", "namedisl"),
-)
 # The packages that make units of graphs of arrays.
 GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
-# These run with a kernel or before it, and what their modules hold decides no program text.
-ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
 # What the generators import beside: it decides no text.
 HARMLESS = frozenset(
     {

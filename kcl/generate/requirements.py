@@ -10,8 +10,8 @@ import re
 from contextlib import suppress
 
 from kcl.base import process
-from kcl.generate import distributions, files
-from kcl.generate.distributions import GENERATORS, GRAPHS, HARMLESS, KCL, normalised
+from kcl.generate import GENERATORS, distributions, files
+from kcl.generate.distributions import GRAPHS, HARMLESS, KCL, normalised
 
 # What requires one of these may hand loopy code.
 _CLIENTS = frozenset({"loopy", "pymbolic", KCL})

@@ -141,8 +141,10 @@ def _path() -> list[str]:
         getattr(sys.modules.get("__main__"), "__file__", None)
         or (getattr(sys, "argv", None) or [""])[0]
     )
-    own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
+    own = set[str]()
+    # The working directory may have been removed.
     with suppress(OSError):
+        own.add(os.path.realpath(os.path.dirname(os.path.abspath(str(main)))))
         own.add(os.path.realpath(os.getcwd()))
     # So no file beside the program passes for a module of a client.
     return [

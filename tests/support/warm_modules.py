@@ -47,7 +47,6 @@ MODULES = [
     "kcl.generate.distributions",
     "kcl.generate.files",
     "kcl.generate.protocol",
-    "kcl.generate.requirements",
     "kcl.generate.rows",
     "kcl.generate.stage",
     "kcl.handle",

@@ -173,9 +173,8 @@ FIRST = {
         "frontends": "base.spans",
         "frontends.loopy.imports": """
             frontends.loopy.face frontends.loopy.moment frontends.loopy.recorder frontends.loopy.table
-            generate.distributions generate.requirements
+            generate.distributions
         """,
-        "frontends.loopy": "generate.distributions",
     },
     "a unit or program that was not written for kcl": {
         "integrations": "base.attended base.settings base.spans errors foreign frontends.loopy.imports",

@@ -28,7 +28,7 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_PATIENCE = 2.4  # seconds of SQLite's naps: see above
+_PATIENCE = 2.4  # seconds that SQLite sleeps in all: see above
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _CREATE = (
@@ -55,7 +55,7 @@ class OpenStores:
         self.turn.acquire(timeout=_FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
-        """Let steps continue."""
+        """Let the steps go on that waited for the fork."""
         # The step took too long, and this thread has no turn.
         with suppress(RuntimeError):
             self.turn.release()
@@ -93,7 +93,7 @@ class Database:
             self.connection.close()
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of a row, up to the limit of a row: the digest of an entry refuses one that is cut."""
+        """Return the bytes of a row, at most as many as a row may have: a longer one is cut, so its digest is wrong."""
         head = self.head(address, ROW_LIMIT)
         return None if head is None else head[1]
 

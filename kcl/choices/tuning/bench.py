@@ -121,9 +121,9 @@ class Bench:
         self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = self._has_cure = False
         self._least = _LEAST_SECONDS  # of a question
-        self._unweighed = set[str]()  # forms on which the default does not run without signs
+        self._unweighed = set[str]()  # forms on which the default does not run on absolute values
         self._dtypes = dict[str, Any]()  # of the outputs that `compare` reads
-        # By form: what `compare` returns for the default, and for the default without signs.
+        # By form: what `compare` returns for the default, and for it on absolute values.
         self._expected: Arrays = {}
         self._scales: Arrays = {}
         self._racer_seconds = 0.0  # of a racer in a round
@@ -325,7 +325,7 @@ class Bench:
         return is_good
 
     def _compare_default(self, form: str, outputs: list[Arrays]) -> Verdict:
-        """Keep what `compare` returns for the default: for two launches, or for one without signs."""
+        """Keep what `compare` returns for the default: for two launches, or for one on absolute values."""
         first, *others = map(self._numbers, outputs)
         self._scales[form] = first
         if not others:

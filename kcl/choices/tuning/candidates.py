@@ -322,7 +322,7 @@ def _to_host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, A
 def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
     """Yield for each size the call in which it is less by one.
 
-    An axis is cut if its extent is that of an axis in the text of the size, or the size itself; and so is a number.
+    An axis is cut if it is as long as an axis that the size names, or as the size itself. So is a scalar of that value.
     """
     for name, text in chooser.sizes.texts.items():
         axes = re.findall(r"(\w+)\.shape\[(-?\d+)\]", text)

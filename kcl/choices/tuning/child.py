@@ -253,7 +253,7 @@ class Rig:
         return verdict, time.monotonic() - began, self._select_outputs(outputs)
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
-        """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
+        """Launch the default on the absolute values of its inputs: that says how large the terms of a sum are."""
         call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
         unsigned = inputs.strip_signs(starts, call.values, launcher.required)

@@ -95,7 +95,7 @@ def make_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, An
 def strip_signs(
     arrays: Arrays, values: Mapping[str, Any], names: Collection[str]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays with these names, and values, without signs: they say how large the terms of a result are.
+    """Return the absolute values of arrays with these names, and of values: they say how large the terms of a sum are.
 
     Each element is up to a quarter smaller or larger, so that differences of equal elements do not cancel.
     """

@@ -54,7 +54,7 @@ def request(folder: str, address: str, job: Entry) -> None:
     # The working directory may have been removed.
     with suppress(OSError):
         facts["directory"] = os.getcwd()
-    # Of the variables that change code those count that the build has read.
+    # Of the variables that change code the values count that the build has read.
     others = facts["environment"].items()
     facts["environment"] = {
         **{name: value for name, value in others if name not in foreign.CODE_VARIABLES},

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-
 from kcl.base.attended import Listener
+from kcl.generate import GENERATORS, ONLY_RUN
 
 # The top-level modules of the generators. No warm start imports one of them.
 GENERATING = frozenset({"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"})
+_COMPARED = frozenset(GENERATORS) - ONLY_RUN | {"pyopencl"}
 
 
-@functools.cache
 def is_generators(name: str) -> bool:
     """Return True for a module of what loopy generates with, or of pyopencl."""
-    from kcl.generate import distributions
-
-    top = name.partition(".")[0]
-    is_run = top in distributions.ONLY_RUN
-    return top == "pyopencl" or (top in distributions.GENERATORS and not is_run)
+    return name.partition(".")[0] in _COMPARED
 
 
 # The imports of these modules, of which each may fill tables of the others. `insides` hears them.

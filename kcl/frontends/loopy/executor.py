@@ -10,7 +10,7 @@ from kcl import foreign
 from kcl.base import port
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import face, making, moment, recorder, unmade
-from kcl.frontends.loopy.record import Record
+from kcl.frontends.loopy.record import Record, ordered
 from kcl.frontends.loopy.result import LoopyResult
 
 _DIRECT = (
@@ -105,8 +105,8 @@ class Executor:
             raise AttributeError(name)
         record = unmade.record_of(self._kcl_unit)
         if name == "t_unit":
-            if record is not None:
-                record.hand_out()
+            for source in ordered(record, lambda record: record.inputs) if record else ():
+                source.hand_out()
             return self._kcl_unit
         if name == "entrypoint" and record is not None:
             return self._kcl_entrypoint or _entrypoint(record, self._kcl_context)

@@ -209,7 +209,7 @@ class _Package:
         return shorten("; ".join([*differing, self._shown]))
 
     def _ordered(self, places: Iterable[int]) -> list[int]:
-        """Return places by the names of the modules: in another run they may be imported in another order."""
+        """Order positions in the watch by the names of the modules, which another run may import in another order."""
         return sorted(places, key=lambda place: (self._holders[place][0], place))
 
 
@@ -229,6 +229,5 @@ def text(distribution: str, encoder: Any) -> str:
         package = state.packages.pop(distribution, None)
         if package is None or not package.stands():
             package = _Package(distribution)
-        text = package.text(encoder)
         state.packages[distribution] = package
-        return text
+        return package.text(encoder)

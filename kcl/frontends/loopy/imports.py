@@ -17,9 +17,10 @@ from types import FunctionType
 from typing import Any
 
 from kcl import frontends
-from kcl.base import attended, hide_from_warnings, process, settings
+from kcl.base import attended, hide_from_warnings, is_being_imported, process, settings
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING, generators
+from kcl.generate import GENERATORS
 
 # The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
 _import: Callable[..., Any] | None = None
@@ -40,6 +41,10 @@ class FaceRequests(process.LockedState):
         self.packages: set[str] = set()
         self.own = False
 
+    def after_fork(self) -> None:
+        super().after_fork()
+        generators.forget_other_threads()
+
 
 _state = process.shared(FaceRequests)
 
@@ -54,58 +59,64 @@ def install() -> None:
         # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
         # through the function is heard.
         if not _is_switched_off():
-            # Python asks a finder under a lock for which the imports of other threads wait. So a finder must import
-            # nothing: what the listener asks is imported before.
-            from kcl.cache import layers  # noqa: F401
-            from kcl.generate import requirements  # noqa: F401
-
             generators.receive(_generators_ended, _generators_begin)
-            attended.Listener(_leading, _take).install()
+            attended.Listener(_leading, _take, _ask).install()
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
     frontends.receive("loopy", named_by)
 
 
 def _leading(name: str) -> str:
-    """Return the top-level module of a package that leads to a generator, nothing for another one.
+    """Return the top-level module of a package that may lead to a generator, nothing for another one.
 
-    At the first import that no warm start has, kcl begins to attend to the imports of the generators.
+    Python asks a finder under a lock for which the imports of other threads wait. So nothing is imported here. At the
+    first import that no warm start has, kcl begins to attend to the imports of the generators.
     """
     top = name.partition(".")[0]
-    if name in GENERATING and not _is_off():
+    if name in GENERATING:
         is_asked = generators in sys.meta_path
         generators.install()
         # The other listener has the module: it asks this one, or is asked as this one goes on.
         return "" if is_asked else top
-    # For most imports the answer needs no further module.
-    if top == "kcl" or top in sys.stdlib_module_names:
+    if top == "kcl" or top in sys.stdlib_module_names or top in GENERATORS:
         return ""
-    from kcl.generate import distributions
-
-    if not distributions.is_others(top):
-        return ""
-    from kcl.generate import requirements
-
+    # Until that module is there, `_ask` and `_take` decide.
+    requirements = sys.modules.get("kcl.generate.requirements")
+    if requirements is None or is_being_imported(requirements):
+        return top
     return top if requirements.leads(top) else ""
 
 
-def _generators_begin() -> None:
-    from kcl.frontends.loopy import insides
+def _generators_begin(group: str) -> None:
+    if not _is_off():
+        from kcl.frontends.loopy import insides
 
-    insides.note_begin()
+        insides.note_begin(group)
 
 
 def _generators_ended(names: list[str]) -> None:
-    from kcl.frontends.loopy import insides
+    if not _is_off():
+        from kcl.frontends.loopy import insides
 
-    insides.note_end(names)
+        insides.note_end(names)
+
+
+def _ask(package: str) -> None:
+    """Ask whether a package leads to a generator, before it imports what it requires: that leads there with it."""
+    if not _is_off():
+        from kcl.generate import requirements
+
+        requirements.leads(package)
 
 
 def _take(names: list[str]) -> None:
     if not _is_off():
-        from kcl.frontends.loopy import held
+        from kcl.generate import requirements
 
-        held.take(names)
+        if names := [name for name in names if requirements.leads(name)]:
+            from kcl.frontends.loopy import held
+
+            held.take(names)
 
 
 def named_by(module: str) -> None:

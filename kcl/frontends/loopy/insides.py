@@ -27,9 +27,9 @@ from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
 from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.watch import Watch, is_same, items
-from kcl.generate import distributions
+from kcl.generate import GENERATORS, distributions
 
-_OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
+_OWNERS = distributions.HARMLESS.union(GENERATORS)
 # Equal to each cell without content.
 _EMPTY = CellType()
 # Stands for a value that was replaced before kcl could see it.
@@ -77,7 +77,7 @@ def attend() -> None:
             baseline.hear([*_state().modules])
 
 
-def note_begin() -> None:
+def note_begin(_group: str) -> None:
     """Find the changes before an import; take what is there, and was not heard."""
     if is_off():
         return
@@ -256,8 +256,8 @@ def now() -> Changes:
     state = _state()
     loopy = sys.modules.get("loopy")
     if generators.is_under_way() or is_being_imported(loopy):
-        # A thread is importing loopy, and the baseline is made as that ends.
-        return {}
+        # A thread is importing one of them. What changed before is known; the baseline is made as the import ends.
+        return _changes()
     with state.lock:
         # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
         if not state.modules or (loopy is not None and "loopy" not in state.modules):
@@ -270,7 +270,7 @@ def _changes() -> Changes:
     """Return the changes found last."""
     return {
         (holder.name, name): value
-        for holder, names in _state().differing.values()
+        for holder, names in [*_state().differing.values()]
         for name, value in names.items()
     }
 
@@ -341,9 +341,8 @@ def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
 def original(holder: str, name: str) -> Any:
     """Return the function or class that the import of a generator gave a name in a holder; None for anything else."""
     state = _state()
-    with state.lock:
-        if "loopy" not in state.modules:
-            attend()
+    if "loopy" not in state.modules:
+        attend()
     value = state.named[holder].held.get(name) if holder in state.named else None
     return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)
 

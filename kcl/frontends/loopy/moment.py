@@ -14,7 +14,7 @@ from kcl.base import settings
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import GENERATING
-from kcl.generate import distributions
+from kcl.generate import GENERATORS, distributions
 from kcl.generate.protocol import common_parts, registered, structure_parts
 
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
@@ -61,7 +61,7 @@ def shared() -> tuple[Part, ...]:
     """Return the parts of every key of a unit that each process has alike; memoised."""
     # loopy's invokers have asserts, which `python -O` leaves out.
     optimize = Part("optimize", str(sys.flags.optimize))
-    return common_parts(distributions.GENERATORS, (optimize,))
+    return common_parts(GENERATORS, (optimize,))
 
 
 def parts() -> list[Part]:

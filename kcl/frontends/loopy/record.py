@@ -270,9 +270,7 @@ class Record(StandIn):
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
     def hand_out(self) -> None:
-        """Note that a program may keep the result for longer than what it was made of."""
-        for record in self.inputs:
-            record.hand_out()
+        """Let go what a program may let go while it keeps a unit that was made of this result: nothing of loopy's."""
 
     def expose(self) -> list[Record]:
         """Note that a program may change parts of this result, which units made of it and units before it share.

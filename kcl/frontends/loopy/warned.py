@@ -16,7 +16,7 @@ from kcl.base import process
 from kcl.base.settings import PACKAGE
 from kcl.frontends.loopy.proofs import WarningFact
 from kcl.frontends.loopy.record import CallSite
-from kcl.generate import distributions
+from kcl.generate import GENERATORS, distributions
 
 _OWN = PACKAGE + os.sep
 # The modules whose warnings are heard. One call of loopy after the other looks for them among all modules.
@@ -158,7 +158,7 @@ def _described(message: warnings.WarningMessage) -> WarningFact:
     if file.startswith(_PYTHON):
         inside = _OF_PYTHON + file.removeprefix(_PYTHON)
     # The packages come after Python, since some lie below its folder.
-    for name in (*distributions.GENERATORS, *distributions.GRAPHS):
+    for name in (*GENERATORS, *distributions.GRAPHS):
         if file.startswith(f"{_folder(name)}{name}{os.sep}"):
             inside = file.removeprefix(_folder(name))
     return WarningFact(

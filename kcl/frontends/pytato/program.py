@@ -97,7 +97,6 @@ class GraphRecord(Record):
 
     def hand_out(self) -> None:
         """Let go the data of the graph: the program has them as long as it lives, and its unit may live longer."""
-        super().hand_out()
         graph = self.described[0]
         if isinstance(graph, Graph) and graph.nodes:
             bare = graph.without_data()

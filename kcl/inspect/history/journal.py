@@ -52,7 +52,7 @@ Use = tuple[int, float]
 
 
 def trim() -> None:
-    """Remove the oldest records beyond a number and a size. Raises nothing."""
+    """Remove the oldest records until their number and size are within the limits. Raises nothing."""
     with suppress(*FAULTS):
         store, room = records.open_store(), ROOM
         files = [(item.stat(), place) for place, item in store.items()]

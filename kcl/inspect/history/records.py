@@ -77,7 +77,7 @@ def begin() -> None:
 def write(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> bool:
     """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
-    `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
+    `remarks` are what its report says beside the counters, `late` the switches that came too late.
     Nothing is written if every used layer is off. Thread-safe.
     """
     with run().lock:

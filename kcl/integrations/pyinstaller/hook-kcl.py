@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from PyInstaller.utils.hooks import collect_submodules, copy_metadata
 
-from kcl.generate.distributions import GENERATORS
+from kcl.generate import GENERATORS
 
 hiddenimports = collect_submodules("kcl")
 excludedimports = ["PyInstaller", "pytest"]

@@ -85,7 +85,7 @@ def heard(tmp_path, monkeypatch):
     listener = Listener(
         lambda name: "group" if name[:6] == "wobble" else "",
         lambda names: found.append((names, listener.is_under_way())),
-        begins=lambda: found.append(listener.is_under_way()),
+        begins=lambda _group: found.append(listener.is_under_way()),
     )
     listener.install()
     yield found

@@ -15,7 +15,7 @@ from harness import PLATFORMS, Child, run_command
 from reaching import ROOT, Project, Site
 
 from kcl.base import process
-from kcl.generate import distributions
+from kcl.generate import GENERATORS, distributions
 
 RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
 MODULE = "def make(n):\n    return n + 1\n"
@@ -177,7 +177,7 @@ class TestNotInstalled:
 class TestGenerators:
     """The distributions that turn a recipe into OpenCL C."""
 
-    @pytest.mark.parametrize("name", distributions.GENERATORS)
+    @pytest.mark.parametrize("name", GENERATORS)
     def test_version(self, name: str) -> None:
         """The version is the one that importlib.metadata tells; of loopy's next release one more is needed."""
         if name == "namedisl" and importlib.util.find_spec(name) is None:
@@ -208,7 +208,7 @@ class TestGenerators:
             owners = map(distributions.owner, list(sys.modules))
             print(json.dumps(sorted({{one.name for one in owners if one.kind == distributions.DISTRIBUTION}})))
             """
-        assert {*child.json(program)} <= {*distributions.GENERATORS, *distributions.HARMLESS}
+        assert {*child.json(program)} <= {*GENERATORS, *distributions.HARMLESS}
 
     def test_light(self, child: Child) -> None:
         """Neither importlib.metadata nor a generator is imported."""
@@ -218,7 +218,7 @@ class TestGenerators:
         )
         modules = child.run(program).stdout.split()
         assert "kcl.generate.distributions" in modules
-        assert not {"importlib.metadata", *distributions.GENERATORS} & {*modules}
+        assert not {"importlib.metadata", *GENERATORS} & {*modules}
 
     def test_content_of_an_editable_one(self, child: Child) -> None:
         """An editable generator counts by the content of all its files."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.plain import SIMPLE, package_of, refuse
-from kcl.generate import distributions
+from kcl.generate import GENERATORS, distributions
 
 # The flag of a type that a class statement made, or that behaves like one.
 HEAP = 1 << 9
@@ -165,7 +165,7 @@ def is_library(kind: type) -> bool:
     if not kind.__flags__ & HEAP:
         return True
     owner = distributions.owner(str(kind.__module__))
-    is_known = owner.kind == distributions.PYTHON or owner.name in distributions.GENERATORS
+    is_known = owner.kind == distributions.PYTHON or owner.name in GENERATORS
     # A class that claims to be theirs, or that was made as the process ran, is another one.
     if is_known and not is_found(kind):
         refuse(kind)

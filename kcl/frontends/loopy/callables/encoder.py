@@ -44,13 +44,13 @@ from kcl.frontends.loopy.plain import (
     refuse,
     shorten,
 )
-from kcl.generate import Modes, distributions, requirements
+from kcl.generate import GENERATORS, ONLY_RUN, Modes, distributions, requirements
 from kcl.generate.evidence import site_of
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
 # The packages whose objects remember results, and whose code stands in each key.
-GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
-_BY_ATTRIBUTES = GENERATORS - {"islpy", "namedisl"}
+_GENERATORS = frozenset(GENERATORS) - ONLY_RUN
+_BY_ATTRIBUTES = _GENERATORS - {"islpy", "namedisl"}
 # The classes of what counts by its name, with the code behind that.
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
@@ -186,7 +186,7 @@ class Encoder(Modes):
         whose = distributions.owner(module) if isinstance(module, str) else None
         if whose is not None and whose.kind == distributions.DISTRIBUTION:
             # The generators stand in each key.
-            if whose.name not in distributions.GENERATORS:
+            if whose.name not in GENERATORS:
                 if f"distribution {whose.name}" not in self.parts:
                     self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
                     self.parts[f"requirements {whose.name}"] = requirements.required(whose.name)
@@ -263,7 +263,7 @@ class Encoder(Modes):
         is_code = not is_known and (callable(value) or overrides(kind))
         for base in kind.__mro__ if is_code else ():
             self.reference(base)
-        theirs = is_known and package_of(kind) in GENERATORS
+        theirs = is_known and package_of(kind) in _GENERATORS
         return self._attributes(value, kind, self._brought(kind), theirs, is_code)
 
     def _attributes(
@@ -300,7 +300,7 @@ class Encoder(Modes):
         """
         if kind is object:
             return "builtins.object"
-        if package_of(kind) in GENERATORS:
+        if package_of(kind) in _GENERATORS:
             is_named = package_of(kind) == "namedisl" and hasattr(value, "_obj")
             special = _of_namedisl if is_named else _OF_GENERATORS.get(kind.__name__)
             if special is not None:

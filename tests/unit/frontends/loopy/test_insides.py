@@ -34,6 +34,44 @@ class TestNow:
         """Nothing has changed."""
         assert not changed()
 
+    def test_while_another_thread_imports(self, child):
+        """What the program changed before the import of another thread stays a change; a forked child has no import."""
+        code = """
+            import importlib, json, os, sys, threading
+            import kcl.loopy
+            from importlib.machinery import ModuleSpec
+            from kcl.frontends.loopy import generators, moment
+            from kcl.errors import UnknownInput
+            began, goes_on = threading.Event(), threading.Event()
+            class Slow:
+                def find_spec(self, name, path=None, target=None):
+                    return ModuleSpec(name, self) if name == "genpy.slow" else None
+                def create_module(self, spec):
+                    return None
+                def exec_module(self, module):
+                    began.set()
+                    goes_on.wait(60)
+            loopy = importlib.import_module("loopy")
+            moment.now()
+            loopy.add_dtypes = print
+            sys.meta_path.append(Slow())
+            thread = threading.Thread(target=importlib.import_module, args=("genpy.slow",))
+            thread.start()
+            found = [began.wait(60), generators.is_under_way()]
+            try:
+                moment.now()
+            except UnknownInput as error:
+                found.append("add_dtypes was changed" in str(error))
+            pid = os.fork()
+            if not pid:
+                os._exit(generators.is_under_way())
+            found.append(os.waitpid(pid, 0)[1])
+            goes_on.set()
+            thread.join()
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [True, True, True, 0]
+
     def test_a_generator_that_nobody_heard(self, child):
         """What the program put into a generator counts as changed, also if a finder in front of kcl's found that."""
         code = """
