@@ -42,3 +42,17 @@ def test_left_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gone").rmdir()
     assert remote_use.folder() == str(tmp_path / "gone")
+
+
+@pytest.mark.usefixtures("main")
+def test_removed_directory(tmp_path, monkeypatch):
+    """A text that runs in a directory which is gone belongs to no folder, and raises nothing."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    process.reset()
+    try:
+        assert remote_use.folder() == os.sep
+    finally:
+        os.chdir(tmp_path)

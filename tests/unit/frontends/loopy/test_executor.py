@@ -206,3 +206,11 @@ class TestEntryPoints:
         for module in (loopy, lp):
             with pytest.raises((KeyError, TypeError), match="entrypoint"):
                 typed(module).executor(queue)(queue, a=FIRST, entrypoint="doubled")
+
+
+def test_the_unit_of_a_long_chain(context):
+    """An executor hands out its unit, however many transformations made it."""
+    unit, names = typed(), [f"i_{number}" for number in range(1200)]
+    for before, after in zip(["i", *names], names, strict=False):
+        unit = lp.rename_iname(unit, before, after)
+    assert unit.executor(context).t_unit is unit
