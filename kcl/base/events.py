@@ -27,7 +27,7 @@ class Event(NamedTuple):
     >>> seen = []
     >>> remove = kcl.add_hook(seen.append)
     >>> event, outputs = doubled()(queue, x=x)
-    >>> [(one.layer, one.kernel, one.outcome, one.reason) for one in seen]
+    >>> [(event.layer, event.kernel, event.outcome, event.reason) for event in seen]
     [('generator', 'doubled', 'miss', 'not in the cache'), ('binary', 'doubled', 'miss', 'not in the cache')]
     """
 

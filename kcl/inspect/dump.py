@@ -59,7 +59,7 @@ names = wanted["platform"]["name"], wanted["device"]["name"]
 devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
 device = next((device for device in devices if (device.platform.name, device.name) == names), None)
 if device is None:
-    sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
+    sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[device.name for device in devices]}")
 source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
 options = (here / "options.txt").read_text().splitlines() + sys.argv[1:]
 

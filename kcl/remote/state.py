@@ -55,8 +55,8 @@ def attempt() -> tuple[str, str]:
         fault = str(error)
     if fault:
         return "", f"{place}: {fault}"
-    found = outcome.remark or "no pack"
-    return f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {found}", ""
+    pack = outcome.remark or "no pack"
+    return f"{place} answers in {outcome.seconds:.2f} s; of {name} it has {pack}", ""
 
 
 def _unused(options: settings.Settings) -> str:

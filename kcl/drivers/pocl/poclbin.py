@@ -171,9 +171,9 @@ def lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
     """Name the kernels for which PoCL has code that an entry with this metadata lacks, also kernels not named there."""
     if not about.get("place"):
         return []
-    held = about["specialisations"]
+    in_entry = about["specialisations"]
     there = sizes_by_kernel(specialised_paths(cache, about["place"]))
-    return [kernel for kernel in there if {*there[kernel]} - {GENERIC, *held.get(kernel, ())}]
+    return [kernel for kernel in there if {*there[kernel]} - {GENERIC, *in_entry.get(kernel, ())}]
 
 
 def _checked(blob: bytes) -> tuple[int, int, int]:

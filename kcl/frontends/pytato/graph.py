@@ -113,7 +113,7 @@ class Graph(NamedTuple):
             parts[part] = None
             if place := _place(node):
                 parts[Part(f"{PLACE}{name}{part.value}", place)] = None
-        sizes = accumulate([len(one.name) + len(one.value) for one in parts])
+        sizes = accumulate([len(part.name) + len(part.value) for part in parts])
         return tuple(compress(parts, [size <= _MOST_OF_ALL for size in sizes]))
 
 
@@ -263,7 +263,9 @@ class _Texts(dict[type, Callable[[Any], str]]):
             memory = getattr(base, "int_ptr", None) or getattr(base, "svm_ptr", None) or id(base)
         else:
             raise UnknownInput(f"data of class {class_text(kind)}")
-        same = [self._places.setdefault(one, len(self._places)) for one in (id(data), f"{memory}")]
+        same = [
+            self._places.setdefault(place, len(self._places)) for place in (id(data), f"{memory}")
+        ]
         facts = data.shape, _content(data.dtype), data.strides, offset
         return f"{class_text(kind)} {facts} {same}"
 
@@ -350,10 +352,10 @@ def _form(kind: type) -> _Form:
     if not fields:
         return _Form(name, lambda value: [*chain(*classes.attributes(value, theirs=True))])
     is_wrapper = issubclass(kind, wrapper)
-    counted = [one for one in fields if one != _LEFT and not (is_wrapper and one == "data")]
+    counted = [field for field in fields if field != _LEFT and not (is_wrapper and field == "data")]
     return _Form(
         name,
-        lambda value: [getattr(value, one) for one in counted],
+        lambda value: [getattr(value, field) for field in counted],
         is_node=is_node,
         is_wrapper=is_wrapper,
     )

@@ -283,7 +283,7 @@ def _of_graph(
     name = str(more.get("function_name", "_pt_kernel"))
     record = GraphRecord("generate_loopy", carry_out, (), holds, count, name)
     graph: Graph = record.described[0]
-    form = texts.digest([graph.form, *[one.exact() for one in record.described[1:]]])
+    form = texts.digest([graph.form, *[value.exact() for value in record.described[1:]]])
     record.group = proofs.group(f"graph {form}")
     # The graph has a key.
     proofs.use()
@@ -307,9 +307,9 @@ def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
         first.append(graph.numbers)
     if graph.numbers in first or proofs.find(record.digest, record.group) is not None:
         return ""
-    values = [[*dict.fromkeys(each)] for each in zip(*first, strict=True)]
+    values = [[*dict.fromkeys(column)] for column in zip(*first, strict=True)]
     place, changing = max(enumerate(values), key=lambda pair: len(pair[1]))
-    numbers = ", ".join([one.rpartition("(")[2].partition(")")[0] for one in changing])
+    numbers = ", ".join([number.rpartition("(")[2].partition(")")[0] for number in changing])
     return (
         f"a run keeps the first {_MOST} graphs that differ in numbers alone, and a number of this one changes: "
         f"{numbers}, ...{graph.place_of(place)}; make it an argument of the compiled function, or an array: "
@@ -327,7 +327,7 @@ def _record_of(program: Any) -> Any:
 def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
     def bind_to_context(self: Any, context: Any, allocator: Any = None) -> Any:
         array = sys.modules["pyopencl.array"].Array
-        is_on_device = all(isinstance(one, array) for one in self.bound_arguments.values())
+        is_on_device = all(isinstance(bound, array) for bound in self.bound_arguments.values())
         if _record_of(self.program) is None or not is_on_device:
             return own(self, context, allocator)
         return _executable(self.program, self.bound_arguments, self.target, context)
@@ -382,9 +382,9 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
         if "names" not in record.facts:
             arguments = making.make(record).default_entrypoint.arg_dict
             recorder.learn(record, names=[*arguments])
-        given = {**self.bound_arguments, **given}
-        given = {name: given[name] for name in record.facts["names"] if name in given}
-        launched = self.program(queue, allocator=allocator, wait_for=wait_for, **given)
+        values = {**self.bound_arguments, **given}
+        taken = {name: values[name] for name in record.facts["names"] if name in values}
+        launched = self.program(queue, allocator=allocator, wait_for=wait_for, **taken)
         record.group.write()  # a signal may end the process
         return launched
 

@@ -45,12 +45,12 @@ def of_function(function: Any) -> Content:
     if not is_of_context(function):
         return content(function)
     owner = function.__self__
-    held = [
+    attributes = [
         (name, _plain(value, name))
         for name, value in classes.attributes(owner, theirs=True)
         if name not in _LEFT
     ]
-    return content((function.__func__, type(owner), held), called=True)
+    return content((function.__func__, type(owner), attributes), called=True)
 
 
 def is_of_context(function: Any) -> bool:
@@ -62,23 +62,23 @@ def is_of_context(function: Any) -> bool:
 @contextmanager
 def noting_messages(function: Any) -> Iterator[list[str]]:
     """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
-    asked = list[str]()
+    messages = list[str]()
     owner = vars(function.__self__) if is_of_context(function) else {}
     kind = getattr(sys.modules.get(_MPI), "Comm", ())
     own = {name: value for name, value in owner.items() if isinstance(value, kind)}
-    noting = {name: _noting(value, asked) for name, value in own.items()}
+    noting = {name: _noting(value, messages) for name, value in own.items()}
     owner.update(noting)
     try:
-        yield asked
+        yield messages
     finally:
         owner.update({name: own[name] for name in own if owner.get(name) is noting[name]})
 
 
-def _noting(communicator: Any, asked: list[str]) -> Any:
+def _noting(communicator: Any, messages: list[str]) -> Any:
     class Noting(type(communicator)):  # type: ignore[misc]
         def __getattribute__(self, name: str) -> Any:
             if name not in _HARMLESS:
-                asked.append(name)
+                messages.append(name)
             return super().__getattribute__(name)
 
     return Noting(communicator)

@@ -144,8 +144,8 @@ def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         calls = listings.find_differences(before.listing, texts.listing)
     if calls or facts:
         differences = [part for part in differences if part.name not in _CONTENT]
-    known = _collect_names(differences)
-    differences += [fact for fact in facts if fact.name not in known]
+    named = _collect_names(differences)
+    differences += [fact for fact in facts if fact.name not in named]
     differences = _drop_echoes(differences, diffs)
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
