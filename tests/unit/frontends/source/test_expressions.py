@@ -17,7 +17,6 @@ WIDTH, X, PICTURE = (
 
 
 def refused(arguments, size):
-    """Return what is said of a global size."""
     with pytest.raises(kcl.RecipeError) as raised:
         kcl.Source("", entry="f", arguments=arguments, global_size=size)
     return str(raised.value)

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def declared(parameter, argument, head="", **keywords):
-    """Return a Source with one parameter."""
     return kcl.Source(
         f"{head}\nkernel void f({parameter}) {{ }}", entry="f", arguments=[argument], **keywords
     )
