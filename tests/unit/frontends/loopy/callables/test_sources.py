@@ -21,7 +21,6 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with modules of a program."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sources.process, "began", lambda: 2**63)  # the files are of now
     for name, text in FILES.items():
