@@ -83,7 +83,6 @@ class TestInstalled:
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
     def test_module_of_another_name(self, name, project, site):
-        """A module is found in the record where its distribution bears another name."""
         site.install({"thing.py": MODULE}, name=name)
         normalised = name.replace("_", "-").replace(".", "-").lower()
         assert f"distribution {normalised}" in site.content(project)
@@ -186,7 +185,6 @@ class TestGenerators:
         assert not {"importlib.metadata", *GENERATORS} & {*modules}
 
     def test_content_of_an_editable_one(self, child):
-        """An editable generator counts by the content of all its files."""
         package = child.directory / "loopy"
         package.mkdir()
         seen = []

@@ -136,7 +136,6 @@ class TestNote:
         assert digest(package) != digest(package)
 
     def test_no_cache_directory(self, package, tmp_path, monkeypatch):
-        """Without a place for notes the files are read each time."""
         before = digest(package)
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

@@ -28,7 +28,6 @@ class TestRequired:
         assert len({*found}) == 3
 
     def test_requirement_that_is_there_later(self, tmp_path, monkeypatch):
-        """A requirement counts from the moment on at which a directory of the path has it."""
         installed, required = distributions.InstallationMemos(), requirements.RequirementMemos()
         monkeypatch.setattr(distributions, "_state", lambda: installed)
         monkeypatch.setattr(requirements, "_state", lambda: required)

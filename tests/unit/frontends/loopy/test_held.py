@@ -129,7 +129,6 @@ class TestText:
 
     @pytest.mark.parametrize("load", ["attended"], indirect=True)
     def test_after_an_error(self, load, monkeypatch):
-        """A change that an error kept from being compared is found by the next key."""
         near, far = load()
         before = content(near.get).digest
         far.LIMIT = 2
@@ -140,7 +139,6 @@ class TestText:
         assert content(near.get).digest != before
 
     def test_code_of_the_program(self, load):
-        """A function of the program in a required package has no key."""
         near, far = load()
         far.get = load
         with pytest.raises(UnknownInput, match="is code of the program"):

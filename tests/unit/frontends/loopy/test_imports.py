@@ -5,6 +5,8 @@ import sys
 import textwrap
 import zipfile
 
+from reaching import Site
+
 import kcl.loopy  # noqa: F401
 from kcl.frontends.loopy import imports
 
@@ -101,31 +103,24 @@ class TestModules:
         here = child.directory
         text = "import loopy\nfrom loopy import make_kernel\n"
         (here / "mine.py").write_text(text)
+        (here / "pack" / "inner").mkdir(parents=True)
         for package in ("pack", "pack/inner"):
-            (here / package).mkdir()
             (here / package / "__init__.py").write_text("")
         (here / "pack" / "inner" / "deep.py").write_text(
-            text + "from . import *\nfrom ..inner import deep\n"
+            f"{text}from . import *\nfrom ..inner import deep\n"
         )
         with zipfile.ZipFile(here / "zipped.zip", "w") as archive:
             archive.writestr("in_zip.py", text)
-        site = here / "venv" / "site-packages"
-        _install(site, "installed", text)
-        _install(site, "loopy_helpers", text)
-        source = here / "src"
+        site, source = Site(here / "venv"), here / "src"
+        for name in ("installed", "loopy_helpers"):
+            site.install({f"{name}/__init__.py": text}, name=name)
         (source / "editable").mkdir(parents=True)
         (source / "editable" / "__init__.py").write_text(text)
-        about = site / "editable-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: editable\nVersion: 1.0\n")
-        (about / "RECORD").write_text(
-            "__editable__.editable-1.0.pth,,\neditable-1.0.dist-info/RECORD,,\n"
-        )
-        (site / "__editable__.editable-1.0.pth").write_text(f"{source}\n")
+        site.install({"__editable__.editable-1.0.pth": f"{source}\n"}, name="editable")
         assert run(
             child,
             f"""
-            sys.path += [{str(here / "zipped.zip")!r}, {str(site)!r}, {str(source)!r}]
+            sys.path += [{str(here / "zipped.zip")!r}, {str(site.root)!r}, {str(source)!r}]
             import mine, pack.inner.deep, in_zip, editable, installed, loopy_helpers, types
             made = types.ModuleType("made_here")
             sys.modules["made_here"] = made
@@ -148,22 +143,16 @@ class TestModules:
             """,
         ) == [
             {
-                "mine": True,
-                "pack.inner.deep": True,
-                "in_zip": True,
-                "editable": True,
-                "installed": False,
-                "loopy_helpers": False,
-                "made_here": True,
-                "bare": False,
-                "named": False,
+                **dict.fromkeys(
+                    ("mine", "pack.inner.deep", "in_zip", "editable", "made_here"), True
+                ),
+                **dict.fromkeys(("installed", "loopy_helpers", "bare", "named"), False),
             },
             [],
         ]
 
     def test_recipes_in_installed_packages(self, child):
-        """A module in which a recipe stands gets the face, wherever it is installed, for imports from then on."""
-        site = child.directory / "venv" / "site-packages"
+        site = Site(child.directory / "venv")
         text = """
 import kcl
 
@@ -176,11 +165,11 @@ def other():
     import loopy
     return loopy
 """
-        _install(site, "installed", text)
+        site.install({"installed/__init__.py": text}, name="installed")
         assert run(
             child,
             f"""
-            sys.path.append({str(site)!r})
+            sys.path.append({str(site.root)!r})
             import installed
             print(json.dumps([is_face(installed.recipe.function()), is_face(installed.other())]))
             """,
@@ -193,9 +182,8 @@ class TestThreads:
         assert run(
             child,
             """
-            import threading, traceback
-            found, failed = [], []
-            barrier = threading.Barrier(9)
+            from at_once import at_once
+            found = []
             def by_statement():
                 import loopy
                 return is_face(loopy) and loopy.schedule is sys.modules["loopy.schedule"]
@@ -205,18 +193,11 @@ class TestThreads:
                 import loopy as lp
                 unit = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", lang_version=(2018, 2), name="made")
                 return len(unit["made"].instructions) == 1 and lp.AddressSpace.LOCAL == 1
-            def run(function):
-                barrier.wait()
-                try:
-                    found.append(function())
-                except BaseException as error:
-                    failed.append("".join(traceback.format_exception(error))[-1500:])
-            threads = [threading.Thread(target=run, args=(one,)) for one in (by_statement, by_name, by_question) * 3]
-            [one.start() for one in threads]
-            [one.join() for one in threads]
-            print(json.dumps([found, failed, is_face(sys.modules["loopy"])]))
+            functions = (by_statement, by_name, by_question) * 3
+            at_once(lambda number: found.append(functions[number]()), 9)
+            print(json.dumps([found, is_face(sys.modules["loopy"])]))
             """,
-        ) == [[True] * 9, [], False]
+        ) == [[True] * 9, False]
 
 
 class TestTheHook:
@@ -266,7 +247,6 @@ class TestTheHook:
         ) == [*range(16)]
 
     def test_warnings_name_the_line_of_the_import(self, child):
-        """A module that warns whoever imports it names the program's line."""
         (child.directory / "old.py").write_text(
             "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n"
         )
@@ -297,20 +277,16 @@ class TestTheHook:
         assert called == ["_faced_import", "__import__", "setprofile"]
 
     def test_it_stands_once(self):
-        """A second installation changes nothing."""
         before = builtins.__import__
         imports.install()
         assert builtins.__import__ is before
-        assert "loopy" not in sys.modules or not hasattr(
-            sys.modules["loopy"], "__kcl_lazy_module__"
-        )
 
     def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, child):
         """No finder of kcl's imports: it would wait for the other thread, which waits for Python's lock."""
         assert run(
             child,
             """
-            import threading
+            import os, threading
             from kcl.frontends.loopy import moment
             ready, found = threading.Event(), []
             class Slow:
@@ -329,7 +305,6 @@ class TestTheHook:
             [one.start() for one in threads]
             [one.join(30) for one in threads]
             print(json.dumps(found), flush=True)
-            import os
             os._exit(0)
             """,
             f"import pymbolic{HEAD}",
@@ -394,29 +369,13 @@ class TestWatched:
 
 
 class TestAttention:
-    """Modules of packages are attended where a key may ask what they hold."""
-
-    CODE = """
-        import sys, json, kcl
-        kcl.install()
-        import pytools
-        print(json.dumps("kcl.generate.distributions" in sys.modules))
-    """
-
     def test_a_switch(self, child):
         """With the generator layer off an import asks for no distribution, and imports nothing of kcl for that."""
-        code = textwrap.dedent(self.CODE)
+        code = """
+            import sys, json, kcl
+            kcl.install()
+            import pytools
+            print(json.dumps("kcl.generate.distributions" in sys.modules))
+            """
         assert child.json(code)
         assert not child.json(code, KCL_NO_CACHE="generator")
-
-
-def _install(site, name, text):
-    """Put a package where pip would."""
-    (site / name).mkdir(parents=True)
-    (site / name / "__init__.py").write_text(text)
-    about = site / f"{name}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "RECORD").write_text(
-        f"{name}/__init__.py,,\n{name}-1.0.dist-info/METADATA,,\n{name}-1.0.dist-info/RECORD,,\n"
-    )

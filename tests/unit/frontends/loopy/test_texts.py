@@ -138,7 +138,6 @@ class TestOneTextForOneMeaning:
     @settings(max_examples=150, deadline=None)
     @given(values)
     def test_the_copy_has_the_text_of_the_value(self, value):
-        """What a record keeps says the same as what it was given."""
         found, copied = texts.take(value, texts.ArgumentParts())
         assert text(copied) == found
         assert same(copied, value)
@@ -177,7 +176,6 @@ class TestObjects:
                 text(type(name, (), {"__module__": module}))
 
     def test_what_may_change(self):
-        """Objects that Python lets change have no text, and neither has loopy's own unit, nor those of `loopy_helpers`."""
         users = type("Thing", (), {"__module__": "loopy_helpers"})()
         users.x = 1
         unit = lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1")
@@ -208,7 +206,6 @@ class TestObjects:
 
 class TestThatNothingBreaks:
     def test_a_list_that_is_nested_too_deeply(self):
-        """Containers that are nested more deeply than Python calls have no text."""
         value: list = []
         for _ in range(20 * sys.getrecursionlimit()):
             value = [value]
@@ -251,7 +248,6 @@ SAYS = """
 
 class TestInOtherProcesses:
     def test_the_texts_are_the_same(self, child):
-        """Neither the seed of hashes nor an import of loopy changes a text."""
         first = child.json(SAYS.format(loopy=False), PYTHONHASHSEED="1")
         for loopy, seed in ((False, "2"), (True, "3")):
             assert child.json(SAYS.format(loopy=loopy), PYTHONHASHSEED=seed) == first, json.dumps(

@@ -10,7 +10,6 @@ from kcl.frontends.pytato import transform
 
 @pytest.fixture
 def arraycontext(pt):
-    """The package of contexts of the language."""
     assert pt
     import arraycontext
 

@@ -142,7 +142,6 @@ def counted(count):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_number_of_arguments(queue, count):
-    """Another number of arguments than the kernel has is a RecipeError with both numbers and the cure."""
     given = dict(zip("xab", (ONE.copy(), 1, 2)[:count], strict=False))
     words = rf"'f' declares {count} argument.*kernel has 2; list an Array"
     with pytest.raises(kcl.RecipeError, match=words):
@@ -154,7 +153,6 @@ class TestInvoker:
 
     @pytest.mark.parametrize("recipe", [affine, structured, squares, functools.partial(counted, 1)])
     def test_imports_nothing_of_kcl(self, recipe):
-        """No import, and no name of kcl's modules, stands in the text."""
         kernel = recipe()
         source = kernel._line.generate._result._call.function(**kernel._chooser.parameters)
         nodes = ast.walk(ast.parse(SourceUnit(source).generate("f", {}).invoker.source))
@@ -292,7 +290,6 @@ class TestErrors:
             structured()(queue, p=p, q=given, z=1 + 2j, v=v, w=w)
 
     def test_shape_of_itself(self, queue):
-        """An output whose shape is its own must be given, and the error says so."""
         kernel = squares("y.shape", "y.shape")
         with pytest.raises(RuntimeError, match=r"'y'.*must be supplied"):
             kernel(queue, n=2)

@@ -57,7 +57,6 @@ class TestDeclarations:
         ],
     )
     def test_expression_that_is_one(self, text):
-        """Arithmetic over scalars and shapes passes."""
         assert source(global_size=text).global_size == text
 
     @pytest.mark.parametrize(

@@ -255,7 +255,6 @@ class TestUsersObjects:
         assert key("abcdef") == key("fedcba") == key("cafebd") != key("abcdeg")
 
     def test_keys_of_tables(self):
-        """A table whose keys are objects of the user has an order too."""
         iname = lp.kernel.data.Iname("i", frozenset())
 
         def found(words):
@@ -320,7 +319,6 @@ class TestSameUnit:
         assert content_key(unit) == after
 
     def test_nothing_is_left(self):
-        """The unit is as it was: the key writes nothing into its objects."""
         unit = built(content_units.prefetch)
         before = {id(thing): set(vars(thing)) for thing in reachable(unit, {})}
         content_key(unit)

@@ -234,7 +234,6 @@ class TestObjects:
     """Objects count by class and content."""
 
     def test_shared_many_times(self):
-        """A value that holds another twice, that again twice, is encoded in no time."""
         value = Plain(a=1)
         for _ in range(40):
             value = Plain(left=p.Sum((value, value)), right=frozenset((value, 1)))
@@ -315,7 +314,6 @@ class TestCode:
 
     @pytest.mark.parametrize("value", NAMESAKES.values(), ids=NAMESAKES)
     def test_name_of_another(self, value):
-        """What only has the name of a library's thing is refused."""
         with pytest.raises(UnknownInput, match="cannot be known"):
             encode(value)
 

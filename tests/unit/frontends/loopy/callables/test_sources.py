@@ -56,7 +56,6 @@ class TestParts:
         assert found[0] != found[1]
 
     def test_folders_of_a_namespace(self, folder, monkeypatch):
-        """A package without an `__init__` counts by all its folders."""
         for name in ("one", "other"):
             (folder / name / "spaced").mkdir(parents=True)
             (folder / name / "spaced" / f"{name}.py").write_text("")
