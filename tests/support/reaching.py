@@ -17,7 +17,6 @@ import recipes
 from kcl.frontends.loopy.callables.content import content
 from kcl.frontends.pure import key_parts
 from kcl.generate.declarations import Declarations, RecipeCall
-{action}
 print(json.dumps({found}))
 """
 PURE = 'key_parts(RecipeCall("build", recipes.build, dict({}), Declarations((), "1", pure=True)))'
@@ -41,17 +40,17 @@ class Project:
         assert before in text, f"{before!r} is not in {name}"
         self.write(name, text.replace(before, after))
 
-    def parts(self, arguments: str, before: str = "", action: str = "") -> dict[str, str]:
+    def parts(self, arguments: str, before: str = "") -> dict[str, str]:
         """Return the parts of the key."""
-        return self._printed(PURE.format(arguments), before, action)
+        return self._printed(PURE.format(arguments), before)
 
     def content(self, value: str, before: str = "") -> dict[str, str]:
         """Return the parts that a value which an expression names leads to."""
         return self._printed(f"content({value}).parts", before)
 
-    def _printed(self, found: str, before: str, action: str = "") -> dict[str, str]:
+    def _printed(self, found: str, before: str) -> dict[str, str]:
         places = {"kcl": str(ROOT), "root": str(self.root)}
-        program = CHILD.format(found=found, before=before, action=action, **places)
+        program = CHILD.format(found=found, before=before, **places)
         child = subprocess.run(
             [sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True
         )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from loopys_own import loopy as lp
+from recorded_units import make
 
 import kcl
 import kcl.loopy as face
@@ -13,7 +14,7 @@ from kcl.frontends.loopy.translation import LoopyUnit
 from kcl.frontends.source.result import SourceUnit
 from kcl.generate.declarations import Declarations, RecipeCall
 
-UNIT = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = a[i]", name="made", lang_version=(2018, 2))
+UNIT = make("out[i] = a[i]", lp, name="made")
 
 
 def source(factor=2, options=()):
@@ -46,10 +47,9 @@ def test_neither(result):
 @pytest.mark.parametrize("module", [lp, face])
 def test_executor(module, context):
     """An executor, of loopy or of a recorded unit, is refused with what to leave out."""
-    unit = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2))
     words = r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
     with pytest.raises(RecipeError, match=words):
-        hold(unit.executor(context), "mine")
+        hold(make(module=module).executor(context), "mine")
 
 
 HEAD = """
@@ -94,7 +94,6 @@ def test_loopy_that_was_there_before(child):
     assert child.json(f"import loopy\n{HEAD}print(json.dumps(come()))") is True
 
 
-VERSION = {"lang_version": (2018, 2)}
 RAN: list[int] = []
 
 
@@ -105,11 +104,11 @@ def forget():
 
 def recipe(factor=2):
     RAN.append(factor)
-    return face.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+    return make(f"out[i] = {factor}*a[i]", name="made")
 
 
 def of_loopy(factor=2):
-    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+    return make(f"out[i] = {factor}*a[i]", lp, name="made")
 
 
 DECLARED = Declarations()

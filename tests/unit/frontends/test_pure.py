@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from reaching import Project
 
 import kcl
 from kcl.errors import UnknownInput
@@ -104,21 +103,6 @@ def test_front_ends(function, ends):
     assert one.front_ends == ends
 
 
-NEAR = """
-import os
-LEVEL = 1
-def build(x=1):
-    import loopy as lp
-    from far import value
-    return LEVEL + value() + int(os.environ.get("A", "1"))
-"""
-FILES = {
-    "recipes.py": NEAR,
-    "far/__init__.py": "from .farther import N\ndef value():\n    return N\n",
-    "far/farther.py": "N = 1\n",
-}
-
-
 def made(number):
     def inner():
         return number
@@ -159,22 +143,3 @@ class TestKey:
     def test_parameter_without_a_text(self):
         with pytest.raises(UnknownInput, match=r"recipe \(test_pure.py:\d+\).*__kcl_key__"):
             key_parts(call(x=sys.stdout))
-
-    def test_files(self, tmp_path):
-        """A lone file counts, with the program's modules that it imports; other files and the place do not."""
-        project, other = Project(tmp_path / "one", FILES), Project(tmp_path / "other", FILES)
-        first = project.parts("")
-        assert {"module recipes", "module far"} <= first.keys()
-        other.write("beside.py", "N = 1\n")
-        assert other.parts("") == first
-        for name, before in (("recipes.py", "LEVEL = 1"), ("far/farther.py", "N = 1")):
-            other.edit(name, before, f"{before} + 1")
-            assert other.parts("") != first
-            other.edit(name, f"{before} + 1", before)
-
-    def test_an_edit_while_the_process_runs(self, tmp_path):
-        """The code of a file that was changed since the process began is not known."""
-        project = Project(tmp_path, FILES)
-        action = "open(recipes.__file__, 'a').write('# more')\n"
-        with pytest.raises(AssertionError, match="was changed after the process began"):
-            project.parts("", action=action)

@@ -1,11 +1,10 @@
 """The texts of a record that an entry holds."""
 
 import numpy as np
+from recorded_units import VERSION
 
 import kcl.loopy as lp
 from kcl.frontends.loopy import description, unmade
-
-VERSION = {"lang_version": (2018, 2)}
 
 
 def recipe(block=16, dtype=np.float32):

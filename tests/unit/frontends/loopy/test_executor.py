@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
-from recorded_units import VERSION, waits
+from recorded_units import make, waits
 
 import kcl.loopy as lp
 from kcl import handle
@@ -21,25 +21,21 @@ pytestmark = pytest.mark.slow_platforms
 
 loopy = importlib.import_module("loopy")
 FIRST = np.arange(16, dtype=np.float32)
-
-
-def make(module=lp, text="out[i] = 2*a[i]", name="doubled"):
-    return module.make_kernel("{[i]: 0<=i<16}", text, name=name, **VERSION)
+TWICE = "out[i] = 2*a[i]"
 
 
 def typed(module=lp):
-    return module.add_dtypes(make(module), {"a": np.float32})
+    return module.add_dtypes(make(TWICE, module, name="doubled"), {"a": np.float32})
 
 
 def for_target(target):
     arguments = [lp.GlobalArg("a,out", np.float32, shape=(16,))]
-    return lp.make_kernel(
-        "{[i]: 0<=i<16}", "out[i] = 2*a[i]", arguments, target=target, name="doubled", **VERSION
-    )
+    return make(TWICE, kernel_data=arguments, target=target, name="doubled")
 
 
 def two(module=lp):
-    return module.merge([make(module), make(module, "out[i] = 3*a[i]", "tripled")])
+    thrice = make("out[i] = 3*a[i]", module, name="tripled")
+    return module.merge([make(TWICE, module, name="doubled"), thrice])
 
 
 def doubles(launch, *queues, **more):

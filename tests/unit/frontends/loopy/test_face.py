@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from recorded_units import VERSION, make, thing
+from recorded_units import make, thing
 
 import kcl.loopy as lp
 from kcl.base import events
@@ -196,7 +196,7 @@ class TestRecorded:
     def test_units_of_loopys_own(self):
         """A transformation of a unit that loopy made, and that the program may change, is carried out at once."""
         for _ in range(2):
-            own = loopy.make_kernel("{[i]: 0<=i<16}", "a[i] = 7*i", **VERSION)
+            own = make("a[i] = 7*i", loopy)
             assert type(lp.split_iname(own, "i", 2)) is loopy.TranslationUnit
 
     def test_the_version_of_the_language_of_the_callers_globals(self):

@@ -5,6 +5,7 @@ import sys
 import textwrap
 import zipfile
 
+import pytest
 from reaching import Site
 
 import kcl.loopy  # noqa: F401
@@ -17,18 +18,16 @@ is_face = lambda it: isinstance(it, face.Face)
 """
 
 
-def run(child, code, head=HEAD):
+@pytest.fixture
+def run(child):
     """Run code in a child that has imported kcl, and return what it prints as JSON."""
-    return child.json(head + textwrap.dedent(code))
+    return lambda code, head=HEAD: child.json(head + textwrap.dedent(code))
 
 
 class TestForms:
-    def test_of_a_program(self, child):
+    def test_of_a_program(self, run):
         """All forms of the import statement give the face, and leave `sys.modules` to loopy; none imports loopy."""
-        assert (
-            run(
-                child,
-                """
+        found = run("""
             import loopy, loopy as lp, loopy.kernel.data, loopy.kernel.data as data, loopy.version
             from loopy import make_kernel, AddressSpace, kernel
             from loopy.kernel.data import AddressSpace as again, auto
@@ -41,28 +40,21 @@ class TestForms:
                 type(auto).__name__ == "Kind",
                 LOOPY_USE_LANGUAGE_VERSION_2018_2 == (2018, 2), is_face(iname), "loopy" not in sys.modules,
             ]))
-            """,
-            )
-            == [True] * 10
-        )
+            """)
+        assert found == [True] * 10
 
-    def test_of_pickle(self, child):
+    def test_of_pickle(self, run):
         """What is pickled with loopy's own classes loads in a program that has the face and no loopy yet."""
-        found = run(
-            child,
-            """
+        found = run("""
             import loopy, pickle
             kind = pickle.loads(b"cloopy.translation_unit\\nTranslationUnit\\n.")
             print(json.dumps([is_face(loopy), kind is sys.modules["loopy.translation_unit"].TranslationUnit]))
-            """,
-        )
+            """)
         assert found == [True, True]
 
-    def test_what_only_loopy_has(self, child):
+    def test_what_only_loopy_has(self, run):
         """Names and modules without a face come from loopy; errors are Python's; `importlib` gives loopy itself."""
-        assert run(
-            child,
-            """
+        found = run("""
             import loopy
             from loopy import cli, schedule, CACHING_ENABLED, make_kernel
             import loopy.library.random123
@@ -83,8 +75,8 @@ class TestForms:
                         importlib.import_module("loopy.kernel.data") is own.kernel.data, __import__("loopy") is own],
                 "said": said,
             }))
-            """,
-        ) == {
+            """)
+        assert found == {
             "face": True,
             "own": [True] * 7,
             "said": [
@@ -98,7 +90,7 @@ class TestForms:
 
 
 class TestModules:
-    def test_whose_they_are(self, child):
+    def test_whose_they_are(self, run, child):
         """Own modules, packages, zips, editable packages and run-time modules get the face; libraries get loopy."""
         here = child.directory
         text = "import loopy\nfrom loopy import make_kernel\n"
@@ -117,9 +109,7 @@ class TestModules:
         (source / "editable").mkdir(parents=True)
         (source / "editable" / "__init__.py").write_text(text)
         site.install({"__editable__.editable-1.0.pth": f"{source}\n"}, name="editable")
-        assert run(
-            child,
-            f"""
+        found = run(f"""
             sys.path += [{str(here / "zipped.zip")!r}, {str(site.root)!r}, {str(source)!r}]
             import mine, pack.inner.deep, in_zip, editable, installed, loopy_helpers, types
             made = types.ModuleType("made_here")
@@ -140,8 +130,8 @@ class TestModules:
                          if name.partition(".")[0] in ("loopy", "pytools", "pymbolic", "pyopencl")
                          and "__kcl_faced__" in vars(module) and vars(module)["__kcl_faced__"]]
             print(json.dumps([kinds, own_users]))
-            """,
-        ) == [
+            """)
+        assert found == [
             {
                 **dict.fromkeys(
                     ("mine", "pack.inner.deep", "in_zip", "editable", "made_here"), True
@@ -151,7 +141,7 @@ class TestModules:
             [],
         ]
 
-    def test_recipes_in_installed_packages(self, child):
+    def test_recipes_in_installed_packages(self, run, child):
         site = Site(child.directory / "venv")
         text = """
 import kcl
@@ -166,22 +156,18 @@ def other():
     return loopy
 """
         site.install({"installed/__init__.py": text}, name="installed")
-        assert run(
-            child,
-            f"""
+        found = run(f"""
             sys.path.append({str(site.root)!r})
             import installed
             print(json.dumps([is_face(installed.recipe.function()), is_face(installed.other())]))
-            """,
-        ) == [True, True]
+            """)
+        assert found == [True, True]
 
 
 class TestThreads:
-    def test_that_import_at_once(self, child):
+    def test_that_import_at_once(self, run):
         """Threads that import loopy, the face and ask questions at the same time all get what they are to get."""
-        assert run(
-            child,
-            """
+        found = run("""
             from at_once import at_once
             found = []
             def by_statement():
@@ -196,16 +182,14 @@ class TestThreads:
             functions = (by_statement, by_name, by_question) * 3
             at_once(lambda number: found.append(functions[number]()), 9)
             print(json.dumps([found, is_face(sys.modules["loopy"])]))
-            """,
-        ) == [[True] * 9, False]
+            """)
+        assert found == [[True] * 9, False]
 
 
 class TestTheHook:
     def test_others_in_front_and_behind(self, child):
         """Functions that others put in place of `__import__`, before kcl and after it, see every import."""
-        assert run(
-            child,
-            """
+        found = child.json("""
             seen = []
             def wrapping(name, before):
                 def importing(module, *rest, **more):
@@ -221,15 +205,12 @@ class TestTheHook:
             builtins.__import__ = builtins.__import__
             print(json.dumps([loopy is face.face, ("first", "colorsys") in seen, ("second", "loopy") in seen,
                               ("first", "loopy") in seen]))
-            """,
-            head="",
-        ) == [True, True, True, False]
+            """)
+        assert found == [True, True, True, False]
 
     def test_put_back_by_others(self, child):
         """Where somebody puts Python's own function back, recipes get loopy, and are recorded there."""
-        assert run(
-            child,
-            """
+        found = child.json("""
             import builtins
             before = builtins.__import__
             import json, sys, kcl, kcl.loopy
@@ -242,24 +223,21 @@ class TestTheHook:
             context = cl.Context([cl.get_platforms()[0].get_devices()[0]])  # Intel's queues do not hold theirs
             queue = cl.CommandQueue(context)
             print(json.dumps(recipe()(queue)[1][0].get().tolist()))
-            """,
-            head="",
-        ) == [*range(16)]
+            """)
+        assert found == [*range(16)]
 
-    def test_warnings_name_the_line_of_the_import(self, child):
+    def test_warnings_name_the_line_of_the_import(self, run, child):
         (child.directory / "old.py").write_text(
             "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n"
         )
-        assert run(
-            child,
-            """
+        found = run("""
             import warnings
             with warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
                 exec(compile("\\n\\nimport old", "users.py", "exec"), {"__name__": "users"})
             print(json.dumps([[one.filename, one.lineno] for one in heard]))
-            """,
-        ) == [["users.py", 3]]
+            """)
+        assert found == [["users.py", 3]]
 
     def test_an_ordinary_import(self):
         """For an import that has nothing to do with loopy the hook calls Python's own import and nothing else."""
@@ -281,10 +259,9 @@ class TestTheHook:
         imports.install()
         assert builtins.__import__ is before
 
-    def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, child):
+    def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, run):
         """No finder of kcl's imports: it would wait for the other thread, which waits for Python's lock."""
-        assert run(
-            child,
+        found = run(
             """
             import os, threading
             from kcl.frontends.loopy import moment
@@ -307,14 +284,14 @@ class TestTheHook:
             print(json.dumps(found), flush=True)
             os._exit(0)
             """,
-            f"import pymbolic{HEAD}",
-        ) == [True, True]
+            head=f"import pymbolic{HEAD}",
+        )
+        assert found == [True, True]
 
     def test_threads_that_install_it(self, child):
         """What a thread imports once it is installed is heard, also if another thread was the first to install it."""
-        assert run(
-            child,
-            """
+        found = child.json("""
+            import kcl, sys, json
             import builtins, threading
             from kcl.base import attended
             from kcl.frontends.loopy import imports
@@ -340,17 +317,15 @@ class TestTheHook:
             goes_on.set()
             [one.join() for one in threads]
             print(json.dumps(found))
-            """,
-            "import kcl, sys, json\n",
-        ) == [True, True]
+            """)
+        assert found == [True, True]
 
 
 class TestWatched:
     def test_the_language_version_of_the_caller(self, child):
         """Once a recipe has run, a module with loopy itself still chooses its language version by its globals."""
-        assert run(
-            child,
-            """
+        found = child.json("""
+            import json
             import warnings, kcl, numpy as np, pyopencl as cl, loopy as lp
             from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2
             @kcl.kernel
@@ -363,9 +338,8 @@ class TestWatched:
                 warnings.simplefilter("always")
                 made = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]")
             print(json.dumps([type(made).__module__.partition(".")[0], [str(one.message) for one in heard]]))
-            """,
-            head="import json\n",
-        ) == ["loopy", []]
+            """)
+        assert found == ["loopy", []]
 
 
 class TestAttention:

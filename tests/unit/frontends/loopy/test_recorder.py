@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from recorded_units import VERSION, make, waits
+from recorded_units import make, waits
 
 import kcl.loopy as lp
 from kcl import frontends
@@ -24,7 +24,7 @@ class TestWaiting:
         for _ in range(2):
             unit = lp.tag_inames(lp.split_iname(make(), "i", 4), {"i_inner": "l.0"})
         assert waits(unit)
-        own = loopy.make_kernel("{[i]: 0<=i<16}", "a[i] = i", **VERSION)
+        own = make(module=loopy)
         assert unit == loopy.tag_inames(loopy.split_iname(own, "i", 4), {"i_inner": "l.0"})
 
     def test_threads_have_their_own_state(self):

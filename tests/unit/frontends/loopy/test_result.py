@@ -3,6 +3,7 @@
 import importlib
 
 import numpy as np
+from recorded_units import VERSION, make
 
 import kcl.loopy as lp
 from kcl.frontends import RecipeResult
@@ -10,11 +11,9 @@ from kcl.frontends.loopy import unmade
 from kcl.frontends.loopy.result import LoopyResult
 from kcl.generate.declarations import Declarations, RecipeCall
 
-VERSION = {"lang_version": (2018, 2)}
-
 
 def recipe(factor=2):
-    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+    return make(f"out[i] = {factor}*a[i]", name="made")
 
 
 def result(function, **arguments):
@@ -50,14 +49,13 @@ class TestLoopyResult:
         assert one.key().digest == result(recipe).key().digest
         other = LoopyResult.of_record(unmade.record_of(lp.split_iname(unit, "i", 4)), "made")
         assert "entry point" in dict(other.key().parts)
-        nameless = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = 1", **VERSION)
-        assert LoopyResult.of_record(unmade.record_of(nameless), None).name == "loopy_kernel"
+        assert LoopyResult.of_record(unmade.record_of(make()), None).name == "loopy_kernel"
 
     def test_evidence(self):
         """A recorded unit is described by its calls, a unit of loopy's own as one."""
         record = unmade.record_of(recipe())
         calls = LoopyResult.of_record(record, None).evidence().record["calls"]
         assert [call["function"] for call in calls] == ["make_kernel"]
-        own = importlib.import_module("loopy").make_kernel("{[i]: 0<=i<4}", "a[i] = 1", **VERSION)
+        own = make(module=importlib.import_module("loopy"))
         (call,) = LoopyResult.of_unit(own, "loopy_kernel").evidence().record["calls"]
         assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}

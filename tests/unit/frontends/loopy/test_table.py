@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from recorded_units import VERSION
 
 from kcl.frontends.loopy import making, table
 
@@ -26,7 +27,6 @@ SETS = {
     "at once": table.AT_ONCE,
 }
 KNOWN = frozenset().union(*SETS.values())
-VERSION = {"lang_version": (2018, 2)}
 # Names of loopy's that its package holds for itself.
 PRIVATE = {"TYPE_CHECKING", "annotations", "strtobool", "ABORT_ON_CACHE_MISS", "CACHING_ENABLED"}
 

@@ -156,8 +156,7 @@ class TestTaken:
         layers.reset()
 
     @pytest.fixture
-    def two(self, off):
-        assert off is None
+    def two(self):
         units = [
             face.make_kernel(DOMAIN, f"out[i] = {n}*a[i]", name=f"by{n}", lang_version=(2018, 2))
             for n in (3, 5)

@@ -197,31 +197,6 @@ def owner():
     return [launched(one) for one in programs], names
 
 
-def owners():
-    return [
-        launched(made(graph(), one(factor).scaled))
-        for one in (arraycontext.Scaling, lambda factor: arraycontext.Pair((factor,)))
-        for factor in (2.0, value)
-    ]
-
-
-class Choice:
-    def choose(self):
-        return 3.0
-
-
-class Tag:
-    @property
-    def factor(self):
-        return 3.0
-
-
-def method():
-    by_tag = functools.partial(arraycontext.by_tag, tag=Tag())
-    changes = arraycontext.Scaling(Choice()).asking, by_tag
-    return [launched(made(graph(), change)) for change in changes]
-
-
 def ranks():
     """A unit that is transformed by the rank, and one that is transformed by a message."""
     from mpi4py import MPI
@@ -262,11 +237,10 @@ def tuned():
 CASES = {
     **{one.__name__: one for one in (freed, released, named, refused, asked, patched)},
     **{one.__name__: one for one in (uninstalled, placed, large, steps, outputs, parted, owner)},
-    **{one.__name__: one for one in (owners, method, ranks, too_late, counting, tuned)},
+    **{one.__name__: one for one in (ranks, too_late, counting, tuned)},
     "plain": lambda: launched(made(graph(value))),
     "data": lambda: launched(made(graph(data=array(value)))),
     "transformed": lambda: launched(transformed()),
-    "opaque": lambda: launched(transformed(2.0, iter((1,)))),
     "cached": lambda: launched(transformed(value, None, sys.argv[4])),
     "device": lambda: launched(made(graph(), cl_device=queue.device)),
     "warned": lambda: launched(made(graph(), arraycontext.warned)),

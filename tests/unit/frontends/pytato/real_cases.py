@@ -381,12 +381,6 @@ def own_contexts(factor):
 
 
 @each(2, 3)
-def own_attributes_of_a_class(factor):
-    OwnContext.factor = factor
-    return compiled(lambda x: x + 1, DATA, actx=context(OwnContext))
-
-
-@each(2, 3)
 def patched_methods(factor):
     before = Meshmode.transform_loopy_program
     Meshmode.transform_loopy_program = lambda self, unit: before(self, multiplied(unit, factor))
@@ -394,51 +388,6 @@ def patched_methods(factor):
         return compiled(lambda x: x + 1, DATA)
     finally:
         Meshmode.transform_loopy_program = before
-
-
-@each(2, 3)
-def patched_instances(factor):
-    actx, before = context(), Meshmode.transform_loopy_program
-    actx.transform_loopy_program = lambda unit: before(actx, multiplied(unit, factor))
-    return compiled(lambda x: x + 1, DATA, actx=actx)
-
-
-@each(2, 3)
-def patched_code(factor):
-    import arraycontext.impl.pytato.compile as module
-
-    function = module._prg_id_to_kernel_name
-    before = function.__code__
-    function.__code__ = (lambda f: f"patched_{f.__name__[:0]}").__code__
-    try:
-        actx = context()
-        found = actx.compile(lambda x: x + factor)(actx.from_numpy(DATA))
-        return actx.to_numpy(found)
-    finally:
-        function.__code__ = before
-
-
-@each(2, 3)
-def patched_pytato(factor):
-    from pytato.target.loopy import codegen
-
-    before = codegen.add_store
-
-    def patched(name, expr, _result, state, mapper, **_more):
-        return before(name, expr * factor, mapper(expr * factor, state), state, mapper)
-
-    codegen.add_store = patched
-    try:
-        return compiled(lambda x: x + 1, DATA)
-    finally:
-        codegen.add_store = before
-
-
-@each(2, 3)
-def transformations_with_data(factor):
-    out = outputs_of({"out": x + 1})
-    changes = [lambda unit: multiplied(unit, factor)]
-    return generated(out, changes=changes, x=on_device())
 
 
 @each(Plain, Meshmode)
@@ -462,23 +411,6 @@ def callback():
         ),
     )
     return compiled(lambda x: x * 5, DATA, actx=actx), [one for one, _kind in seen]
-
-
-@case
-def asked_programs():
-    program = bound(outputs_of({"out": x * 11}), "asked")
-    is_bound = isinstance(program, pt.target.loopy.BoundPyOpenCLExecutable)
-    first = launched(program, x=on_device())
-    asked = program.kernel.name, sorted(program.kernel.arg_dict)
-    return is_bound, first, asked, launched(program, x=on_device()), type(program).__name__
-
-
-@case
-def unbound_programs():
-    program = pt.generate_loopy(outputs_of({"out": x * 11}), function_name="unbound")
-    is_program = isinstance(program, pt.target.loopy.BoundPyOpenCLProgram)
-    names = sorted(program.program.default_entrypoint.arg_dict)
-    return is_program, program.kernel.name, names
 
 
 @case

@@ -312,15 +312,6 @@ class TestBuffers:
             assert y.get().tolist() == [1, 3, 5, 7]
             y.fill(0)
 
-    def test_size(self, queue):
-        """A buffer that is too small is refused with both sizes; one without a size names what is missing."""
-        small = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)
-        words = r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"
-        with pytest.raises(ValueError, match=words):
-            affine()(queue, x=small, b=ONE, a=2, n=4)
-        with pytest.raises(TypeError, match="'n' was not given"):
-            affine()(queue, x=small, b=ONE, a=2)
-
     def test_without_shape(self, queue):
         """A buffer whose shape a declaration needs is refused with the cure."""
 
