@@ -70,21 +70,14 @@ class Preamble:
 
 
 def plain():
-    return make(
-        "{[i]: 0<=i<n}",
-        "y[i] = 2*x[i] + 1.5f*z {id=first}\nw[i] = y[i]**2 {dep=first}",
-        name="plain",
-    )
+    code = "y[i] = 2*x[i] + 1.5f*z {id=first}\nw[i] = y[i]**2 {dep=first}"
+    return make("{[i]: 0<=i<n}", code, name="plain")
 
 
 def prefetch():
-    unit = make(
-        "{[i,j,k]: 0<=i<n and 0<=j<m and 0<=k<m}", "c[i,j] = sum(k, a[i,k]*b[k,j])", name="product"
-    )
-    unit = lp.assume(
-        lp.add_dtypes(unit, {"a": np.float32, "b": np.float32}),
-        "n mod 16 = 0 and n >= 16 and m >= n",
-    )
+    domain, code = "{[i,j,k]: 0<=i<n and 0<=j<m and 0<=k<m}", "c[i,j] = sum(k, a[i,k]*b[k,j])"
+    unit = lp.add_dtypes(make(domain, code, name="product"), {"a": np.float32, "b": np.float32})
+    unit = lp.assume(unit, "n mod 16 = 0 and n >= 16 and m >= n")
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.1")
     unit = lp.split_iname(unit, "j", 16, outer_tag="g.1", inner_tag="l.0")
     unit = lp.split_iname(unit, "k", 16)
@@ -105,51 +98,32 @@ def callables():
 
 
 def structures():
-    pair = np.dtype(
-        {
-            "names": ["re", "im"],
-            "formats": [np.float32, np.int32],
-            "offsets": [0, 4],
-            "itemsize": 12,
-        }
-    )
+    fields = {"names": ["re", "im"], "formats": [np.float32, np.int32]}
+    pair = np.dtype({**fields, "offsets": [0, 4], "itemsize": 12})
     arguments = [lp.GlobalArg("x", pair, shape="n"), lp.GlobalArg("y", np.float32, shape="n"), ...]
     return make("{[i]: 0<=i<n}", "y[i] = x[i].re + x[i].im", arguments, name="structures")
 
 
 def initializers():
-    large = lp.TemporaryVariable(
-        "large",
-        initializer=np.arange(400.0).reshape(20, 20),
-        read_only=True,
-        address_space=lp.AddressSpace.GLOBAL,
-    )
-    small = lp.TemporaryVariable(
-        "small",
-        initializer=np.array([1, 2], np.int8),
-        read_only=True,
-        address_space=lp.AddressSpace.GLOBAL,
-    )
-    return make(
-        "{[i]: 0<=i<2}", "y[i] = large[i,i] + small[i]", [small, large, ...], name="initializers"
-    )
+    shared = {"read_only": True, "address_space": lp.AddressSpace.GLOBAL}
+    large = np.arange(400.0).reshape(20, 20)
+    variables = [
+        lp.TemporaryVariable("large", initializer=large, **shared),
+        lp.TemporaryVariable("small", initializer=np.array([1, 2], np.int8), **shared),
+    ]
+    code = "y[i] = large[i,i] + small[i]"
+    return make("{[i]: 0<=i<2}", code, [*variables, ...], name="initializers")
 
 
 def instructions_in_c():
-    instruction = lp.CInstruction(
-        "i", "y[i] = AMOUNT*x[i];", read_variables=frozenset({"x"}), assignees="y[i]", id="fill"
-    )
+    reads = {"read_variables": frozenset({"x"}), "assignees": "y[i]", "id": "fill"}
+    instruction = lp.CInstruction("i", "y[i] = AMOUNT*x[i];", **reads)
     arguments = [
         lp.GlobalArg("y", np.float32, shape=(4,), is_input=False),
         lp.GlobalArg("x", np.float32, shape=(4,)),
     ]
-    unit = make(
-        "{[i]: 0<=i<4}",
-        [instruction],
-        arguments,
-        name="in_c",
-        preambles=[("1", "#define AMOUNT 3")],
-    )
+    more = {"name": "in_c", "preambles": [("1", "#define AMOUNT 3")]}
+    unit = make("{[i]: 0<=i<4}", [instruction], arguments, **more)
     return lp.set_options(unit, build_options=["-DA", "-DB"])
 
 
@@ -190,13 +164,8 @@ def barriers():
 
 
 def options():
-    unit = make(
-        "{[i,j]: 0<=i,j<n}",
-        "y[i,j] = x[j,i]",
-        name="options",
-        assumptions="n >= 4",
-        silenced_warnings="a*",
-    )
+    more = {"assumptions": "n >= 4", "silenced_warnings": "a*"}
+    unit = make("{[i,j]: 0<=i,j<n}", "y[i,j] = x[j,i]", name="options", **more)
     unit = lp.prioritize_loops(lp.set_options(unit, return_dict=True, no_numpy=True), "i,j")
     return lp.split_iname(unit, "i", 4, slabs=(0, 1))
 
@@ -207,17 +176,11 @@ def users_callable():
 
 
 def generators():
-    unit = make(
-        "{[i]: 0<=i<4}",
-        "y[i] = amount*x[i] {id=only}",
-        [..., lp.GlobalArg("y", np.float32)],
-        name="generators",
-    )
-    kernel = unit["generators"]
+    arguments = [..., lp.GlobalArg("y", np.float32)]
+    unit = make("{[i]: 0<=i<4}", "y[i] = amount*x[i] {id=only}", arguments, name="generators")
     shared = Preamble(3)
-    kernel = kernel.copy(
-        symbol_manglers=[mangler], preamble_generators=[shared, Preamble(4), shared]
-    )
+    preambles = [shared, Preamble(4), shared]
+    kernel = unit["generators"].copy(symbol_manglers=[mangler], preamble_generators=preambles)
     return unit.with_kernel(kernel)
 
 
@@ -266,30 +229,9 @@ def complex_numbers():
     return make("{[i]: 0<=i<n}", code, arguments, name="complex")
 
 
-UNITS = [
-    *(
-        plain,
-        prefetch,
-        reductions,
-        callables,
-        structures,
-        initializers,
-        instructions_in_c,
-        predicates,
-        atomics,
-    ),
-    *(
-        barriers,
-        options,
-        users_callable,
-        users_nodes,
-        generators,
-        random_numbers,
-        tagged,
-        linearized,
-        complex_numbers,
-    ),
-]
+UNITS = [plain, prefetch, reductions, callables, structures, initializers, instructions_in_c]
+UNITS += [predicates, atomics, barriers, options, users_callable, users_nodes, generators]
+UNITS += [random_numbers, tagged, linearized, complex_numbers]
 
 
 def built(builder):

@@ -17,7 +17,6 @@ import recipes
 from kcl.frontends.loopy.callables.content import content
 from kcl.frontends.pure import key_parts
 from kcl.generate.declarations import Declarations, RecipeCall
-{action}
 print(json.dumps({found}))
 """
 PURE = 'key_parts(RecipeCall("build", recipes.build, dict({}), Declarations((), "1", pure=True)))'
@@ -41,22 +40,22 @@ class Project:
         assert before in text, f"{before!r} is not in {name}"
         self.write(name, text.replace(before, after))
 
-    def parts(self, arguments: str, before: str = "", action: str = "") -> list[list[str]]:
+    def parts(self, arguments: str, before: str = "") -> dict[str, str]:
         """Return the parts of the key."""
-        return self._printed(PURE.format(arguments), before, action)
+        return self._printed(PURE.format(arguments), before)
 
-    def content(self, value: str, before: str = "") -> list[list[str]]:
+    def content(self, value: str, before: str = "") -> dict[str, str]:
         """Return the parts that a value which an expression names leads to."""
         return self._printed(f"content({value}).parts", before)
 
-    def _printed(self, found: str, before: str, action: str = "") -> list[list[str]]:
+    def _printed(self, found: str, before: str) -> dict[str, str]:
         places = {"kcl": str(ROOT), "root": str(self.root)}
-        program = CHILD.format(found=found, before=before, action=action, **places)
+        program = CHILD.format(found=found, before=before, **places)
         child = subprocess.run(
             [sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True
         )
         assert child.returncode == 0, child.stderr
-        return json.loads(child.stdout)
+        return dict(json.loads(child.stdout))
 
 
 class Site:
@@ -85,8 +84,5 @@ class Site:
     def before(self) -> str:
         return f"sys.path.insert(1, {str(self.root)!r})"
 
-    def parts(self, project: Project) -> list[list[str]]:
-        return project.parts("n=1", before=self.before)
-
-    def content(self, project: Project, value: str = "recipes.thing.make") -> list[list[str]]:
+    def content(self, project: Project, value: str = "recipes.thing.make") -> dict[str, str]:
         return project.content(value, before=self.before)

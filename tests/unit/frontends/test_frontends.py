@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from loopys_own import loopy as lp
+from recorded_units import make
 
 import kcl
 import kcl.loopy as face
-from kcl.cache import layers
 from kcl.errors import RecipeError
 from kcl.frontends import RecipeResult, hold
 from kcl.frontends.loopy import recorder
@@ -14,26 +14,27 @@ from kcl.frontends.loopy.translation import LoopyUnit
 from kcl.frontends.source.result import SourceUnit
 from kcl.generate.declarations import Declarations, RecipeCall
 
-
-def test_loopy():
-    """A unit of loopy goes to loopy's front end."""
-    unit = lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2))
-    result = hold(unit, "f")
-    assert isinstance(result, LoopyUnit)
-    assert result.front_end == "loopy"
+UNIT = make("out[i] = a[i]", lp, name="made")
 
 
-def test_opencl():
-    """A Source goes to that of OpenCL C."""
-    source = kcl.Source(
-        "kernel void f(global float *a) {}",
-        arguments=[kcl.Array("a", np.float32, "(4,)")],
-        global_size="(4,)",
+def source(factor=2, options=()):
+    return kcl.Source(
+        f"kernel void f(global int *a) {{ a[0] = {factor}; }}",
+        arguments=[kcl.Array("a", np.int32, "(1,)")],
+        global_size="(1,)",
         entry="f",
+        build_options=options,
     )
-    result = hold(source, "f")
-    assert isinstance(result, SourceUnit)
-    assert result.front_end == "opencl"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "name"), [(UNIT, LoopyUnit, "loopy"), (source(), SourceUnit, "opencl")]
+)
+def test_front_ends(value, kind, name):
+    """A unit of loopy goes to loopy's front end, a Source to that of OpenCL C."""
+    result = hold(value, "f")
+    assert isinstance(result, kind)
+    assert result.front_end == name
 
 
 @pytest.mark.parametrize("result", [None, "kernel void f() {}", 3, object(), kcl.Source])
@@ -46,12 +47,9 @@ def test_neither(result):
 @pytest.mark.parametrize("module", [lp, face])
 def test_executor(module, context):
     """An executor, of loopy or of a recorded unit, is refused with what to leave out."""
-    executor = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2)).executor(
-        context
-    )
     words = r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
     with pytest.raises(RecipeError, match=words):
-        hold(executor, "mine")
+        hold(make(module=module).executor(context), "mine")
 
 
 HEAD = """
@@ -63,20 +61,21 @@ def nothing():
 come = lambda: "kcl.frontends.loopy.imports" in sys.modules
 before = come()
 """
+FIRST = [
+    "import loopy",
+    "from loopy import make_kernel",
+    "import pymbolic.primitives",
+    'importlib.import_module("cgen")',
+]
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "import loopy",
-        "from loopy import make_kernel",
-        "import pymbolic.primitives",
-        'importlib.import_module("cgen")',
-    ],
+    ("lines", "comes"),
+    [*[(line, True) for line in FIRST], ("import decimal, numpy, os.path", False)],
 )
-def test_first_import(child, line):
-    """The front end of loopy comes with the first import of loopy, or of what it is made of."""
-    assert child.json(f"{HEAD}{line}\nprint(json.dumps([before, come()]))") == [False, True]
+def test_first_import(child, lines, comes):
+    """The front end of loopy comes with the first import of loopy, or of what it is made of; a kcl.Source needs none."""
+    assert child.json(f"{HEAD}{lines}\nprint(json.dumps([before, come()]))") == [False, comes]
 
 
 def test_the_first_import_gives_the_face(child):
@@ -91,80 +90,44 @@ print(json.dumps([loopy is face.face, "loopy.kernel" in sys.modules]))
     assert child.json(HEAD + code) == [True, False]
 
 
-def test_other_imports(child):
-    """Any other import brings nothing, and a recipe of a kcl.Source neither."""
-    code = "import decimal, numpy\nimport os.path\nprint(json.dumps([before, come()]))"
-    assert child.json(HEAD + code) == [False, False]
-
-
 def test_loopy_that_was_there_before(child):
-    """A recipe brings the front end where the library is imported already."""
     assert child.json(f"import loopy\n{HEAD}print(json.dumps(come()))") is True
 
 
-VERSION = {"lang_version": (2018, 2)}
 RAN: list[int] = []
-MADE = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = a[i]", name="made", lang_version=(2018, 2))
 
 
 @pytest.fixture(autouse=True)
-def recorded():
-    """Record as where nothing was recorded before."""
-    layers.reset()
+def forget():
     RAN.clear()
-    yield
-    layers.reset()
 
 
 def recipe(factor=2):
-    """Return a unit that is recorded."""
     RAN.append(factor)
-    return face.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+    return make(f"out[i] = {factor}*a[i]", name="made")
 
 
 def of_loopy(factor=2):
-    """Return a unit that loopy made."""
-    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
-
-
-def source(factor=2, options=()):
-    """Return OpenCL C."""
-    code = f"kernel void f(global int *a) {{ a[0] = {factor}; }}"
-    return kcl.Source(
-        code,
-        arguments=[kcl.Array("a", np.int32, "(1,)")],
-        global_size="(1,)",
-        entry="f",
-        build_options=options,
-    )
-
-
-def nothing():
-    """Return what is no kernel."""
-    return 3
-
-
-def failing():
-    """Raise an error of the user's."""
-    raise LookupError("mine")
+    return make(f"out[i] = {factor}*a[i]", lp, name="made")
 
 
 DECLARED = Declarations()
 
 
+def nothing():
+    return 3
+
+
 def result(function, declared=DECLARED, **arguments):
-    """Return the result of a recipe with its parameters."""
     return RecipeResult(RecipeCall(function.__name__, function, arguments, declared))
 
 
 def names(key):
-    """List the names of a key's parts."""
     return [part.name for part in key.parts]
 
 
 class TestRecipeResult:
     def test_the_recipe_runs_once(self):
-        """The recipe runs at the first look-up, and no more."""
         one = result(recipe)
         assert (RAN, one.front_ends) == ([], frozenset())
         key = one.key()
@@ -175,34 +138,27 @@ class TestRecipeResult:
 
     def test_keys(self):
         """The key is of what came back: a record, a unit's content, or a text."""
-        assert names(result(recipe).key())[-1] == "record"
-        assert names(result(lambda: MADE).key())[-1] == "unit"
-        assert names(result(of_loopy).key())[-1] == "record"
-        assert names(result(source).key())[-1] == "source"
-        assert result(recipe).key().digest == result(recipe).key().digest
-        assert result(of_loopy).key().digest == result(of_loopy).key().digest
-        keys = [
-            result(function, factor=factor).key()
+        functions = recipe, lambda: UNIT, of_loopy, source
+        last = [names(result(function).key())[-1] for function in functions]
+        assert last == ["record", "unit", "record", "source"]
+        digests = [
+            result(function, factor=factor).key().digest
             for function in (recipe, of_loopy, source)
-            for factor in (2, 3)
+            for factor in (2, 3, 2)
         ]
-        assert (
-            len({key.digest for key in keys}) == 4
-        )  # the same calls, by the face and by loopy itself, are one record
+        # the same calls, by the face and by loopy itself, are one record
+        assert digests[:3] == digests[3:6]
+        assert len({*digests}) == 4
 
     def test_neither_the_recipe_nor_its_parameters_count(self):
-        """Another recipe with other parameters that asks for the same has the same key."""
-
         def other(twice):
             return recipe(2 * twice)
 
         assert result(other, twice=1).key().digest == result(recipe, factor=2).key().digest
 
     def test_a_declared_version_counts(self):
-        """`version` is a part of the key."""
-        found = [
-            result(recipe, Declarations(version=version)).key() for version in (None, "1", "2")
-        ]
+        versions = (Declarations(version=version) for version in (None, "1", "2"))
+        found = [result(recipe, declared).key() for declared in versions]
         assert len({key.digest for key in found}) == 3
         assert "declared version" in names(found[1])
 
@@ -211,10 +167,9 @@ class TestRecipeResult:
         with pytest.raises(kcl.RecipeError, match="nothing"):
             result(nothing).key()
         with pytest.raises(LookupError, match="mine"):
-            result(failing).key()
+            result(lambda: {}["mine"]).key()
 
     def test_what_was_carried_out_is_said(self):
-        """The event says how many calls no earlier run had proven."""
         cold, warm = result(recipe), result(recipe)
         cold.key()
         assert cold.remark == "1 call(s) of loopy carried out: no earlier run proved them"

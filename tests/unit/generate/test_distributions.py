@@ -1,17 +1,16 @@
 """kcl.generate.distributions: whose a module is, and what of a distribution counts."""
 
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import json
 import os
-import pathlib
 import shutil
 import sys
 import time
-from typing import Any
 
 import pytest
-from harness import PLATFORMS, Child, run_command
+from harness import PLATFORMS, run_command
 from reaching import ROOT, Project, Site
 
 from kcl.base import process
@@ -22,66 +21,56 @@ MODULE = "def make(n):\n    return n + 1\n"
 
 
 @pytest.fixture
-def project(tmp_path: pathlib.Path) -> Project:
+def project(tmp_path):
     return Project(tmp_path / "project", {"recipes.py": RECIPE})
 
 
-def part(parts: list[list[str]], name: str) -> str | None:
-    return dict(map(tuple, parts)).get(name)  # type: ignore[arg-type]
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
 
 
-class TestOwn:
-    """kcl itself counts by its Python files, and equally where it is installed and where it is a checkout."""
+def test_kcl_itself(tmp_path):
+    """An installed kcl has the text of its checkout; with a file that cannot be read it has one of its own."""
 
-    def own(self, root: pathlib.Path, *paths: str) -> str:
+    def own():
         code = "from kcl.generate import distributions; print(distributions.counted('kcl'))"
-        packages = [
-            path for path in sys.path if path.endswith("site-packages")
-        ]  # of what kcl needs
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
-        done = run_command([sys.executable, "-S", "-c", code], env=environment, cwd=root.parent)
+        # of what kcl needs
+        packages = [path for path in sys.path if path.endswith("site-packages")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *packages])}
+        done = run_command([sys.executable, "-S", "-c", code], env=environment, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def test_places(self, tmp_path: pathlib.Path) -> None:
-        """An installed kcl has the text of its checkout; with a file that cannot be read it has one of its own."""
-        shutil.copytree(
-            ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
-        )
-        checkout = distributions.counted(distributions.KCL)
-        assert self.own(tmp_path) == checkout
-        version, digest = checkout.split()
-        assert (version, len(digest)) == ("0.1.0", 64)
-        unread = tmp_path / "kcl" / "cli" / "run.py"
-        unread.unlink()
-        unread.symlink_to("nothing")
-        # Nothing hits, and nothing is raised.
-        assert len({self.own(tmp_path), self.own(tmp_path), checkout}) == 3
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "kcl", tmp_path / "kcl", ignore=ignore)
+    checkout = distributions.counted(distributions.KCL)
+    assert own() == checkout
+    version, digest = checkout.split()
+    assert (version, len(digest)) == ("0.1.0", 64)
+    unread = tmp_path / "kcl" / "cli" / "run.py"
+    unread.unlink()
+    unread.symlink_to("nothing")
+    # Nothing hits, and nothing is raised.
+    assert len({own(), own(), checkout}) == 3
 
 
 class TestInstalled:
     """A distribution counts by version and record, not by its code."""
 
-    def test_part(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """One part names the distribution, its version and the digest of its record."""
-        site = Site(tmp_path)
-        site.install({"thing/__init__.py": MODULE})
-        parts = site.content(project)
-        version, digest = (part(parts, "distribution thing") or "").split()
-        assert version == "1.0"
-        assert len(digest) == 64
-        assert part(parts, "held by thing") is not None
-
-    def test_what_counts(self, project: Project, tmp_path: pathlib.Path) -> None:
+    def test_what_counts(self, project, tmp_path):
         """The version and the content of each file count; how it was installed does not."""
         files = {"thing/__init__.py": MODULE, "thing/deep.py": ""}
 
-        def content(**change: Any) -> list[list[str]]:
+        def content(**change):
             site = Site(tmp_path / str(len(list(tmp_path.iterdir()))))
             site.install(**{"files": files, **change})
             return site.content(project)
 
         plain = content()
+        version, digest = plain["distribution thing"].split()
+        assert (version, len(digest)) == ("1.0", 64)
+        assert "held by thing" in plain
         assert content(version="1.1") != plain
         assert content(files={**files, "thing/deep.py": "# new"}) != plain
         beside = (
@@ -93,50 +82,28 @@ class TestInstalled:
         assert content(extra="\n".join(beside)) == plain
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
-    def test_module_of_another_name(
-        self, name: str, project: Project, tmp_path: pathlib.Path
-    ) -> None:
-        """A module is found in the record where its distribution bears another name."""
-        site = Site(tmp_path)
+    def test_module_of_another_name(self, name, project, site):
         site.install({"thing.py": MODULE}, name=name)
-        assert part(
-            site.content(project),
-            f"distribution {name.replace('_', '-').replace('.', '-').lower()}",
-        )
+        normalised = name.replace("_", "-").replace(".", "-").lower()
+        assert f"distribution {normalised}" in site.content(project)
 
-    def test_namespace(self, tmp_path: pathlib.Path) -> None:
+    def test_namespace(self, tmp_path, site):
         """Two distributions may bring parts of one namespace package."""
-        recipe = "import space.one, space.two"
-        project = Project(tmp_path / "project", {"recipes.py": recipe})
-        site = Site(tmp_path)
-        site.install({"space/one.py": MODULE}, name="space_one")
-        site.install({"space/two.py": MODULE}, name="space_two")
-        parts = site.content(project, "recipes.space.one.make")
-        assert part(parts, "distribution space-one")
-        assert not part(parts, "distribution space-two")
-        parts = site.content(project, "recipes.space.two.make")
-        assert part(parts, "distribution space-two")
-
-    def test_users_function_in_a_decorator(self, tmp_path: pathlib.Path) -> None:
-        """A function of the user's that a library's decorator wraps counts by its code."""
-        text = (
-            "def kept(function):\n    def inner(n):\n        return function(n)\n    return inner\n"
-        )
-        site = Site(tmp_path)
-        site.install({"thing/__init__.py": text})
-        recipe = "import thing\n@thing.kept\ndef helper(n):\n    return n + 1\ndef build(n):\n    return helper(n)"
-        project = Project(tmp_path / "project", {"recipes.py": recipe})
-        before = site.parts(project)
-        project.edit("recipes.py", "n + 1", "n + 2")
-        assert site.parts(project) != before
+        project = Project(tmp_path / "project", {"recipes.py": "import space.one, space.two"})
+        names = "one", "two"
+        for name in names:
+            site.install({f"space/{name}.py": MODULE}, name=f"space_{name}")
+        for name in names:
+            parts = site.content(project, f"recipes.space.{name}.make")
+            found = [other for other in names if f"distribution space-{other}" in parts]
+            assert found == [name]
 
 
 class TestNotInstalled:
     """What no record names is the user's and counts by its code."""
 
-    def test_editable(self, project: Project, tmp_path: pathlib.Path) -> None:
+    def test_editable(self, project, site, tmp_path):
         """An editable install counts by what is reached of it."""
-        site = Site(tmp_path)
         site.install({"__editable__.thing-1.0.pth": str(tmp_path / "src")})
         (site.root / "thing-1.0.dist-info" / "direct_url.json").write_text(
             json.dumps({"dir_info": {"editable": True}})
@@ -144,56 +111,53 @@ class TestNotInstalled:
         source = Project(tmp_path / "src", {"thing.py": MODULE})
         before = f"sys.path[1:1] = [{str(source.root)!r}, {str(site.root)!r}]"
         parts = project.parts("n=1", before=before)
-        assert part(parts, "module thing")
-        assert not part(parts, "distribution thing")
+        assert "module thing" in parts
+        assert "distribution thing" not in parts
         source.edit("thing.py", "n + 1", "n + 2")
         assert project.parts("n=1", before=before) != parts
 
-    def test_copied_into_site_packages(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """A module that somebody copied there counts by its code."""
-        site = Site(tmp_path)
+    def test_copied_into_site_packages(self, project, site):
         (site.root / "thing.py").write_text(MODULE)
-        assert part(site.parts(project), "module thing")
+        assert "module thing" in project.parts("n=1", before=site.before)
 
-    def test_shadowed_standard_library(self, tmp_path: pathlib.Path) -> None:
-        """A user's module that bears the name of a standard one is the user's."""
-        recipe = "import colorsys\ndef build(n):\n    return colorsys.make(n)"
-        project = Project(tmp_path, {"recipes.py": recipe, "colorsys.py": MODULE})
-        before = project.parts("n=1")
-        project.edit("colorsys.py", "n + 1", "n + 2")
-        assert project.parts("n=1") != before
-
-    def test_extension_module(self, tmp_path: pathlib.Path) -> None:
-        """A compiled module of the user's counts by its file."""
-        suffix = next(iter(__import__("importlib.machinery").machinery.EXTENSION_SUFFIXES))
-        recipe = "def build(n):\n    import fast\n    return fast.make(n)"
-        project = Project(tmp_path, {"recipes.py": recipe, f"fast{suffix}": "one"})
-        before = project.parts("n=1")
-        assert project.parts("n=1") == before
-        project.write(f"fast{suffix}", "two")
-        assert project.parts("n=1") != before
+    @pytest.mark.parametrize(
+        ("recipe", "name"),
+        [
+            ("import thing\n@thing.kept\ndef helper(n):\n    return n + 1", "recipes.py"),
+            ("import colorsys\ndef helper(n):\n    return colorsys.make(n)", "colorsys.py"),
+            ("def helper(n):\n    import fast\n    return fast.make(n)", "fast.py"),
+        ],
+        ids=["function in a decorator", "name of a standard module", "extension module"],
+    )
+    def test_code_of_the_user(self, recipe, name, site, tmp_path):
+        """A function in a library's decorator, a module with a standard name, and a compiled one are the user's."""
+        site.install(
+            {"thing/__init__.py": "def kept(function):\n    return lambda n: function(n)\n"}
+        )
+        suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
+        name = name.replace("fast.py", f"fast{suffix}")
+        build = f"{recipe}\ndef build(n):\n    return helper(n)\n"
+        project = Project(tmp_path / "project", {name: MODULE, "recipes.py": build})
+        before = project.parts("n=1", before=site.before)
+        assert project.parts("n=1", before=site.before) == before
+        project.edit(name, "n + 1", "n + 2")
+        assert project.parts("n=1", before=site.before) != before
 
 
 class TestGenerators:
     """The distributions that turn a recipe into OpenCL C."""
 
     @pytest.mark.parametrize("name", GENERATORS)
-    def test_version(self, name: str) -> None:
+    def test_version(self, name):
         """The version is the one that importlib.metadata tells; of loopy's next release one more is needed."""
         if name == "namedisl" and importlib.util.find_spec(name) is None:
             assert distributions.counted(name) == "absent"
             return
-        assert distributions.counted(name).split()[0] in (
-            importlib.metadata.version(name),
-            "editable",
-        )
-
-    def test_absent(self) -> None:
-        """One that is not installed is absent."""
-        assert distributions.counted("a_module_that_nobody_has") == "absent"
+        version = distributions.counted(name).split()[0]
+        assert version in (importlib.metadata.version(name), "editable")
 
     @pytest.mark.one_platform
-    def test_complete(self, child: Child, platform_name: str) -> None:
+    def test_complete(self, child, platform_name):
         """Each distribution of which loopy imports a module until a kernel runs is on one of both lists."""
         program = f"""
             import json, sys
@@ -210,7 +174,7 @@ class TestGenerators:
             """
         assert {*child.json(program)} <= {*GENERATORS, *distributions.HARMLESS}
 
-    def test_light(self, child: Child) -> None:
+    def test_light(self, child):
         """Neither importlib.metadata nor a generator is imported."""
         program = (
             "import sys; from kcl.generate import distributions as d\n"
@@ -220,8 +184,7 @@ class TestGenerators:
         assert "kcl.generate.distributions" in modules
         assert not {"importlib.metadata", *GENERATORS} & {*modules}
 
-    def test_content_of_an_editable_one(self, child: Child) -> None:
-        """An editable generator counts by the content of all its files."""
+    def test_content_of_an_editable_one(self, child):
         package = child.directory / "loopy"
         package.mkdir()
         seen = []
@@ -236,7 +199,7 @@ class TestChanged:
     """What was loaded may be other code than the counted text says."""
 
     @pytest.fixture
-    def place(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    def place(self, tmp_path, monkeypatch):
         """Return a link to the first of two folders with a package of one name, which is counted; kcl comes later."""
         for number in "12":
             (tmp_path / number / "thing").mkdir(parents=True)
@@ -250,14 +213,14 @@ class TestChanged:
         assert distributions.changed() == ""
         return tmp_path / "place"
 
-    def test_other_folder(self, place: pathlib.Path) -> None:
+    def test_other_folder(self, place):
         """A package whose files another folder replaces has changed, whatever their times are."""
         place.unlink()
         place.symlink_to("2")
         assert distributions.changed() == "thing"
 
     @pytest.mark.usefixtures("place")
-    def test_imported_before_kcl(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_imported_before_kcl(self, monkeypatch):
         """A package that was there before kcl has changed if a file did since the process was started."""
         monkeypatch.setattr(process, "BEFORE", frozenset({"thing"}))
         assert distributions.changed() == "thing"
@@ -265,29 +228,20 @@ class TestChanged:
         assert distributions.changed() == ""
 
 
-class TestOwner:
-    """Whose a module is."""
+OWNERS = {
+    distributions.PYTHON: "os os.path json sys _io email.message math __future__",
+    distributions.DISTRIBUTION: "numpy numpy.random pytest _pytest.python pyopencl loopy.target",
+    distributions.KCL: "kcl.frontends.loopy.callables.content",
+    distributions.USER: f"__main__ {__name__}",
+    distributions.ABSENT: "a_module_that_nobody_has",
+}
 
-    @pytest.mark.parametrize(
-        "name", ["os", "os.path", "json", "sys", "_io", "email.message", "math", "__future__"]
-    )
-    def test_standard_library(self, name: str) -> None:
-        """Modules of the standard library, loaded or not."""
-        assert distributions.owner(name).kind == distributions.PYTHON
 
-    @pytest.mark.parametrize(
-        "name", ["numpy", "numpy.random", "pytest", "_pytest.python", "pyopencl", "loopy.target"]
-    )
-    def test_distributions(self, name: str) -> None:
-        """Modules of installed distributions, loaded or not."""
-        assert distributions.owner(name).kind == distributions.DISTRIBUTION
-
-    def test_ours(self) -> None:
-        """kcl's own modules, and this one, which is a user's."""
-        assert (
-            distributions.owner("kcl.frontends.loopy.callables.content").kind == distributions.KCL
-        )
-        assert distributions.owner(__name__).kind == distributions.USER
-        assert distributions.owner("__main__").kind == distributions.USER
-        assert distributions.owner("a_module_that_nobody_has").kind == distributions.ABSENT
-        assert os.path.isdir(ROOT)
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for kind, names in OWNERS.items() for name in names.split()]
+)
+def test_owner(name, kind):
+    """Modules belong to somebody, loaded or not; what is not installed counts as absent."""
+    assert distributions.owner(name).kind == kind
+    if kind == distributions.ABSENT:
+        assert distributions.counted(name) == "absent"

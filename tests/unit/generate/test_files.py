@@ -1,23 +1,17 @@
 """kcl.generate.files: one digest for each package, and the note that says when its files are read again."""
 
 import os
-import pathlib
 import shutil
 import time
 import zipfile
-from typing import Any
 
 import pytest
 
 from kcl.generate import files
 
-QUARTER = 900 * 10**9  # nanoseconds
-
 
 @pytest.fixture
-def package(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Return a package, in a process with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def package(tmp_path):
     root = tmp_path / "place" / "thing"
     (root / "deep").mkdir(parents=True)
     (root / "__init__.py").write_text("A = 1\n")
@@ -26,11 +20,11 @@ def package(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def read(monkeypatch):
     """Return the list of the names of files that are read from now on."""
-    found: list[str] = []
+    found = []
 
-    def opened(path: str, *arguments: Any) -> Any:
+    def opened(path, *arguments):
         found.append(os.path.basename(path))
         return open(path, *arguments)
 
@@ -38,15 +32,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def let_pass(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
-    """Move the clock on."""
-    later = time.time_ns() + nanoseconds
+def let_pass(monkeypatch, seconds):
+    later = time.time_ns() + seconds * 10**9
     monkeypatch.setattr(time, "time_ns", lambda: later)
 
 
-def digest(*roots: pathlib.Path, name: str = "thing") -> str:
-    listed = tuple((root.name, str(root)) for root in roots)
-    return files.digests({name: listed})[name][0]
+def digest(root):
+    return files.digests({"thing": ((root.name, str(root)),)})["thing"][0]
 
 
 class TestDigests:
@@ -61,21 +53,21 @@ class TestDigests:
             ("__pycache__/deep.py", False),
         ],
     )
-    def test_content(self, package: pathlib.Path, name: str, counts: bool) -> None:
+    def test_content(self, package, name, counts):
         """The content of each file of source or code counts, that of no other."""
         before = digest(package)
         (package / name).parent.mkdir(exist_ok=True)
         (package / name).write_text("C = 1\n")
         assert (digest(package) != before) is counts
 
-    def test_place(self, package: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def test_place(self, package, tmp_path):
         """Neither the place of the files nor their times count."""
         other = tmp_path / "other" / "thing"
         shutil.copytree(package, other)
         os.utime(other / "__init__.py", (5, 5))
         assert digest(other) == digest(package)
 
-    def test_links(self, package: pathlib.Path) -> None:
+    def test_links(self, package):
         """Files below a link count; a link to a folder above it leads nowhere."""
         (package / "around").symlink_to(package.parent)
         before = digest(package)
@@ -85,7 +77,7 @@ class TestDigests:
         (package.parent / "far" / "module.py").write_text("B = 2\n")
         assert digest(package) != before
 
-    def test_archive(self, tmp_path: pathlib.Path) -> None:
+    def test_archive(self, tmp_path):
         """A package in an archive counts by the content of the archive."""
         found = []
         for text in "A = 1", "A = 2", "A = 1":
@@ -94,7 +86,7 @@ class TestDigests:
             found.append(digest(tmp_path / "modules.zip" / "thing" / "__init__.py"))
         assert found[0] == found[2] != found[1]
 
-    def test_record(self, tmp_path: pathlib.Path) -> None:
+    def test_record(self, tmp_path):
         """Of a record the lines of modules count, in any order."""
         record, found = tmp_path / "RECORD", []
         for lines in (
@@ -108,41 +100,34 @@ class TestDigests:
 
 
 class TestNote:
-    def test_read_once(
-        self, package: pathlib.Path, read: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_read_once(self, package, read, monkeypatch):
         """Files that have not changed for some time are read once; a changed one is seen, whatever its time says."""
-        let_pass(monkeypatch, QUARTER)
+        let_pass(monkeypatch, 900)
         before = digest(package)
-        assert read == ["__init__.py", "module.py"]
         assert digest(package) == before
-        assert len(read) == 2
+        assert read == ["__init__.py", "module.py"]
         status = os.stat(package / "__init__.py")
         (package / "__init__.py").write_text("A = 2\n")
         os.utime(package / "__init__.py", ns=(status.st_atime_ns, status.st_mtime_ns))
         assert digest(package) != before
         assert len(read) == 4
 
-    def test_recent(
-        self, package: pathlib.Path, read: list[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_recent(self, package, read, monkeypatch):
         """What changed in the last two seconds is read again."""
-        let_pass(monkeypatch, 10**9)
+        let_pass(monkeypatch, 1)
         assert digest(package) == digest(package)
         assert len(read) == 4
 
-    def test_unreadable(self, package: pathlib.Path) -> None:
+    def test_unreadable(self, package):
         """A package with a file that cannot be read counts as in no other process."""
         (package / "gone.py").symlink_to("nothing")
         assert digest(package) != digest(package)
 
-    def test_unreadable_folder(
-        self, package: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unreadable_folder(self, package, monkeypatch):
         """So does one with a folder that cannot be read, or that has just gone."""
         listing = os.scandir
 
-        def refused(path: str) -> Any:
+        def refused(path):
             if os.path.basename(path) == "deep":
                 raise PermissionError(path)
             return listing(path)
@@ -150,33 +135,25 @@ class TestNote:
         monkeypatch.setattr(os, "scandir", refused)
         assert digest(package) != digest(package)
 
-    def test_no_cache_directory(
-        self, package: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Without a place for notes the files are read each time."""
+    def test_no_cache_directory(self, package, tmp_path, monkeypatch):
         before = digest(package)
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
         assert digest(package) == before
 
 
-class TestContents:
-    def test_names(self, package: pathlib.Path) -> None:
-        """A digest leads back to the files that it is of, for an explanation."""
-        before = files.contents(digest(package))
-        assert [*before] == ["thing/__init__.py", "thing/deep/module.py"]
-        (package / "__init__.py").write_text("A = 2\n")
-        now = files.contents(digest(package))
-        assert [name for name in now if now[name] != before[name]] == ["thing/__init__.py"]
-
-    def test_unknown(self) -> None:
-        """A digest that another machine computed has no files."""
-        assert files.contents("0" * 64) == {}
+def test_contents(package):
+    """A digest leads back to the files that it is of, for an explanation; that of another machine leads to none."""
+    before = files.contents(digest(package))
+    assert [*before] == ["thing/__init__.py", "thing/deep/module.py"]
+    (package / "__init__.py").write_text("A = 2\n")
+    now = files.contents(digest(package))
+    assert [name for name in now if now[name] != before[name]] == ["thing/__init__.py"]
+    assert files.contents("0" * 64) == {}
 
 
-class TestContent:
-    def test_path(self, package: pathlib.Path) -> None:
-        """The digest of a file or a folder does not depend on its name."""
-        before = files.digest_of(str(package))
-        package.rename(package.parent / "other")
-        assert files.digest_of(str(package.parent / "other")) == before
+def test_digest_of(package):
+    """The digest of a file or a folder does not depend on its name."""
+    before = files.digest_of(str(package))
+    package.rename(package.parent / "other")
+    assert files.digest_of(str(package.parent / "other")) == before

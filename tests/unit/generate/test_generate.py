@@ -29,7 +29,6 @@ def test_shown():
 
     class Asking:
         def __repr__(self):
-            """Tell what the thread knows."""
             return str(thread.showing)
 
     assert shown(Asking()) == "True"

@@ -15,54 +15,45 @@ from kcl.generate.stage import CallValues, Generate
 
 
 def tripled():
-    """Return a unit of loopy whose dtypes are open."""
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name="tripled", lang_version=(2018, 2))
 
 
-class TestOnce:
-    def test_recipe_runs_once(self, child):
-        """A recipe of which nobody can tell that it is loopy's runs once a miss, and sees each parameter once."""
-        runs = child.json(
-            """
-            import json
-            import numpy as np
-            import pyopencl as cl
-            import kcl
+def test_a_recipe_runs_once(child):
+    """A recipe of which nobody can tell that it is loopy's runs once a miss, and sees each parameter once."""
+    code = """
+        import json
+        import numpy as np
+        import pyopencl as cl
+        import kcl
 
-            ran = []
+        ran = []
 
-            @kcl.kernel(pure=True, version='1')
-            def scaled(factors):
-                import importlib
+        @kcl.kernel(pure=True, version='1')
+        def scaled(factors):
+            import importlib
 
-                ran.append(1)
-                lp = importlib.import_module("loopy")
-                return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {next(factors)}*x[i]", lang_version=(2018, 2))
+            ran.append(1)
+            lp = importlib.import_module("loopy")
+            return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {next(factors)}*x[i]", lang_version=(2018, 2))
 
-            context = cl.create_some_context(interactive=False)
-            queue = cl.CommandQueue(context)
-            event, (y,) = scaled(iter([2]))(queue, x=np.ones(3, dtype=np.float32))
-            print(json.dumps([len(ran), float(y[0])]))
-            """,
-            PYOPENCL_CTX="portable",
-        )
-        assert runs == [1, 2.0]
+        queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+        event, (y,) = scaled(iter([2]))(queue, x=np.ones(3, dtype=np.float32))
+        print(json.dumps([len(ran), float(y[0])]))
+        """
+    assert child.json(code, PYOPENCL_CTX="portable") == [1, 2.0]
 
 
-class TestSwitches:
-    def test_a_switch_that_only_the_unit_tells(self, monkeypatch):
-        """The switches of the unit's front end count, though the code of a pure recipe names another front end."""
-        looks = []
-        kcl.add_hook(lambda event: looks.append((event.outcome, event.reason)))
-        monkeypatch.setenv("LOOPY_NO_CACHE", "1")
-        layers.reset()
+def test_a_switch_that_only_the_unit_tells(monkeypatch, looks):
+    """The switches of the unit's front end count, though the code of a pure recipe names another front end."""
+    monkeypatch.setenv("LOOPY_NO_CACHE", "1")
+    layers.reset()
 
-        def either(is_source=False):
-            return kcl.Source("", entry="f", arguments=[]) if is_source else tripled()
+    def either(is_source=False):
+        return kcl.Source("", entry="f", arguments=[]) if is_source else tripled()
 
-        result = PureResult(RecipeCall("either", either, {}, Declarations((), "1", pure=True)))
-        for _ in range(2):
-            with Lead("either") as lead:
-                obtain(Generate(result), CallValues({"x": np.dtype(np.float32)}), lead)
-        assert [outcome for outcome, _reason in looks] == ["bypass", "bypass"]
-        assert all(reason.startswith("off: LOOPY_NO_CACHE") for _outcome, reason in looks)
+    result = PureResult(RecipeCall("either", either, {}, Declarations((), "1", pure=True)))
+    for _ in range(2):
+        with Lead("either") as lead:
+            obtain(Generate(result), CallValues({"x": np.dtype(np.float32)}), lead)
+    assert [look.outcome for look in looks] == ["bypass", "bypass"]
+    assert all(look.reason.startswith("off: LOOPY_NO_CACHE") for look in looks)

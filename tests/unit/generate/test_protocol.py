@@ -29,13 +29,8 @@ def test_parts():
     """kcl, Python, what a front end adds, and the distributions that generate stand in every key."""
     also = (Part("optimize", "0"),)
     names = [part.name for part in common_parts(("pyopencl", "numpy"), also)]
-    assert names == [
-        "kcl",
-        "python",
-        "optimize",
-        "distribution numpy",
-        "distribution pyopencl",
-    ]
+    assert names[:3] == ["kcl", "python", "optimize"]
+    assert names[3:] == ["distribution numpy", "distribution pyopencl"]
 
 
 def test_structures(monkeypatch):

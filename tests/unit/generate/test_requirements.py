@@ -1,8 +1,5 @@
 """kcl.generate.requirements: what a distribution requires counts, and leads to a generator."""
 
-import pathlib
-
-import pytest
 from reaching import Project, Site
 
 from kcl.generate import distributions, requirements
@@ -12,7 +9,7 @@ MODULE = "def make(n):\n    return n + 1\n"
 
 
 class TestRequired:
-    def test_requirements(self, tmp_path: pathlib.Path) -> None:
+    def test_requirements(self, tmp_path):
         """What a distribution requires, and what that requires, counts: a function may import it as it runs."""
         project = Project(tmp_path / "project", {"recipes.py": RECIPE})
         found = []
@@ -26,14 +23,11 @@ class TestRequired:
                 (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(about)
             about = "Name: thing\nRequires-Dist: near; extra == 'fast'\nRequires-Dist: absent\n"
             (site.root / "thing-1.0.dist-info" / "METADATA").write_text(about)
-            found.append(dict(map(tuple, site.content(project))).get("requirements thing"))
+            found.append(site.content(project).get("requirements thing"))
         assert found[0] == found[3]
         assert len({*found}) == 3
 
-    def test_requirement_that_is_there_later(
-        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A requirement counts from the moment on at which a directory of the path has it."""
+    def test_requirement_that_is_there_later(self, tmp_path, monkeypatch):
         installed, required = distributions.InstallationMemos(), requirements.RequirementMemos()
         monkeypatch.setattr(distributions, "_state", lambda: installed)
         monkeypatch.setattr(requirements, "_state", lambda: required)

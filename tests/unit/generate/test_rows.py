@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow_platforms
 
 @kcl.kernel(pure=True, version="1")
 def scaled():
-    """Double, for any dtype."""
     from loopys_own import loopy as lp
 
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", name="scaled", lang_version=(2018, 2))
@@ -29,36 +28,28 @@ def test_rows(queue):
     assert sorted("function" in entry.metadata for entry in entries) == [False, True]
 
 
+ARGUMENTS = (Argument("a", "array", "<i4", True),)
+
+
 class TestEntry:
     KEY = Key([("recipe", "f")])
     CODE = Code(
         ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",)),
-        Invoker(
-            "opencl",
-            "def f(q):\n    return q + 1\n",
-            "f",
-            (Argument("a", "array", "<i4", True),),
-            {},
-            {},
-            [],
-        ),
+        Invoker("opencl", "def f(q):\n    return q + 1\n", "f", ARGUMENTS, {}, {}, []),
     )
 
     def stored(self):
-        """Return the entry as another process reads it."""
         return Entry.unpack(miss.to_entry(self.CODE, self.KEY, {"created": 1}).pack(), self.KEY)
 
     def test_round_trip(self):
-        """Code that is read from an entry is the code that was stored, and its invoker does the same."""
-        found = rows.from_entry(self.stored())
+        """Code that is read from an entry, which has it as texts, is what was stored; its invoker does the same."""
+        entry = self.stored()
+        found = rows.from_entry(entry)
         assert found[0] == self.CODE
         assert made_ready(*found).invoke(1) == 2
-        assert self.stored().metadata["created"] == 1
-
-    def test_parts(self):
-        """The entry holds OpenCL C and invoker as texts."""
-        assert self.stored().parts["source.cl"].decode() == self.CODE.text.source
-        assert self.stored().parts["invoker.py"].decode() == self.CODE.invoker.source
+        assert entry.metadata["created"] == 1
+        assert entry.parts["source.cl"].decode() == self.CODE.text.source
+        assert entry.parts["invoker.py"].decode() == self.CODE.invoker.source
 
     def test_strange_metadata(self):
         """An entry that lacks what it needs is a damaged one."""

@@ -3,7 +3,6 @@
 import sys
 import types
 import weakref
-from typing import Any
 
 import pytest
 
@@ -12,21 +11,20 @@ from kcl.frontends.loopy.baseline import MISSING, Holder, take
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+def module(monkeypatch):
     """A module that was taken, with what in it may change: its tables."""
-    found: Any = types.ModuleType("taken")
+    found = types.ModuleType("taken")
     exec("NUMBER, TABLE, NAMES = 1, {'a': 1}, ['b']\ndef get(x=1): pass", vars(found))
     monkeypatch.setitem(baseline.state().taken, "taken", [])
     return found
 
 
-def tables(_thing: Any, held: Any) -> Any:
-    """Yield the tables of a holder."""
+def tables(_thing, held):
     return [(key, "!", value) for key, value in held if isinstance(value, dict | list)]
 
 
 class TestHolder:
-    def test_differing(self, module: Any) -> None:
+    def test_differing(self, module):
         """It knows the names with other values, also those that are new or gone, by identity."""
         one, other = Holder("taken", module), Holder("taken.TABLE", module.TABLE)
         assert one.differing() == other.differing() == {}
@@ -36,7 +34,7 @@ class TestHolder:
         assert one.differing() == {"NUMBER": True, "more": 2, "NAMES": MISSING}
         assert other.differing() == {"a": 1.0}
 
-    def test_is_nothing(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_nothing(self, module, monkeypatch):
         """Names of Python's, and a module below its package, are nothing; another module is something."""
         holder, below = Holder("taken", module), types.ModuleType("taken.below")
         assert holder.is_nothing("__warningregistry__", {})
@@ -47,7 +45,7 @@ class TestHolder:
 
 
 class TestFunctions:
-    def test_parts_before(self, module: Any) -> None:
+    def test_parts_before(self, module):
         """A function of a taken module is listed with its parts before the first change."""
         code = module.get.__code__
         module.get.__defaults__ = (2,)
@@ -56,7 +54,7 @@ class TestFunctions:
         assert holder.name == "taken.get"
         assert holder.held == {"__code__": code, "__defaults__": (1,), "__kwdefaults__": None}
 
-    def test_others(self, module: Any) -> None:
+    def test_others(self, module):
         """A function of another module is not listed, and none is kept."""
         module.__name__ = "other"
         module.get.__defaults__ = (2,)
@@ -67,14 +65,14 @@ class TestFunctions:
         del module.other
         assert gone() is None
 
-    def test_is_told(self) -> None:
+    def test_is_told(self):
         """This Python tells of changes."""
         assert baseline.is_told()
 
 
-def test_take(module: Any) -> None:
+def test_take(module):
     """The module comes first; what was found before is left out."""
-    found = dict[int, Holder]()
+    found = {}
     names = [one.name for one in take("taken", module, tables, found)]
     assert names == ["taken", "taken.TABLE!", "taken.NAMES!"]
     assert take("taken", module, tables, found) == []

@@ -1,5 +1,6 @@
 """Units that were recorded are launched as loopy's are: directly, and through executors."""
 
+import functools
 import importlib
 import shutil
 import threading
@@ -10,48 +11,37 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
-from recorded_units import VERSION, waits
+from recorded_units import make, waits
 
 import kcl.loopy as lp
 from kcl import handle
-from kcl.cache import layers
 from kcl.frontends.loopy import executor, recorder, unmade
 
 pytestmark = pytest.mark.slow_platforms
 
 loopy = importlib.import_module("loopy")
 FIRST = np.arange(16, dtype=np.float32)
-
-
-@pytest.fixture(autouse=True)
-def recorded():
-    """Record as where nothing was recorded before."""
-    layers.reset()
-    yield
-    layers.reset()
-
-
-def make(module=lp, text="out[i] = 2*a[i]", name="doubled"):
-    """Make a unit, by the face or by loopy itself."""
-    return module.make_kernel("{[i]: 0<=i<16}", text, name=name, **VERSION)
+TWICE = "out[i] = 2*a[i]"
 
 
 def typed(module=lp):
-    """Make a unit whose dtypes are known."""
-    return module.add_dtypes(make(module), {"a": np.float32})
+    return module.add_dtypes(make(TWICE, module, name="doubled"), {"a": np.float32})
 
 
 def for_target(target):
-    """Make a unit for another target."""
     arguments = [lp.GlobalArg("a,out", np.float32, shape=(16,))]
-    return lp.make_kernel(
-        "{[i]: 0<=i<16}", "out[i] = 2*a[i]", arguments, target=target, name="doubled", **VERSION
-    )
+    return make(TWICE, kernel_data=arguments, target=target, name="doubled")
 
 
 def two(module=lp):
-    """Make a unit with two entry points."""
-    return module.merge([make(module), make(module, "out[i] = 3*a[i]", "tripled")])
+    thrice = make("out[i] = 3*a[i]", module, name="tripled")
+    return module.merge([make(TWICE, module, name="doubled"), thrice])
+
+
+def doubles(launch, *queues, **more):
+    """Return True if a launch computes what the first entry point does."""
+    _event, (out,) = launch(*queues, a=FIRST, **more)
+    return np.array_equal(out, 2 * FIRST)
 
 
 class TestCalls:
@@ -67,16 +57,14 @@ class TestCalls:
         assert (mine.category, str(mine.message)) == (own.category, str(own.message))
         assert (mine.filename, mine.lineno + 1) == (own.filename, own.lineno)
 
+    @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_called_again_and_again(self, queue, looks):
-        """A unit that is called again looks nothing up, and makes nothing."""
         unit = typed()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            unit(queue, a=FIRST)
-            looks.clear()
-            before = recorder.thread.carried
-            for number in range(5):
-                assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))
+        assert doubles(unit, queue)
+        looks.clear()
+        before = recorder.thread.carried
+        for number in range(5):
+            assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))
         assert looks == []
         assert recorder.thread.carried == before
 
@@ -89,13 +77,9 @@ class TestCalls:
             unit.executor(queue)(queue, a=FIRST)
 
     @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler")
+    @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_c_that_is_executed(self):
-        """A unit for C is compiled and called by loopy."""
-        unit = for_target(lp.ExecutableCTarget())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _event, (out,) = unit.executor()(a=FIRST)
-        assert np.array_equal(out, 2 * FIRST)
+        assert doubles(for_target(lp.ExecutableCTarget()).executor())
 
 
 class TestExecutors:
@@ -103,19 +87,17 @@ class TestExecutors:
         """An executor of a context serves any queue of it; a queue of another context is refused, as by OpenCL."""
         another = cl.Context([queue.device])  # Intel's queue keeps none alive
         other = cl.CommandQueue(another)
+        # Intel's runtime looks at the buffers first
+        codes = cl.status_code.INVALID_CONTEXT, cl.status_code.INVALID_MEM_OBJECT
         for holder in (queue, context):
             run = typed().executor(holder)
             for where in (queue, cl.CommandQueue(context)):
-                assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
+                assert doubles(run, where)
             typed().executor(other)(other, a=FIRST)
             words = "queue is of another context than the executor"
             with pytest.raises(cl.LogicError, match=words) as raised:
                 run(other, a=FIRST)
-            # Intel's runtime looks at the buffers first
-            assert raised.value.code in (
-                cl.status_code.INVALID_CONTEXT,
-                cl.status_code.INVALID_MEM_OBJECT,
-            )
+            assert raised.value.code in codes
 
     @pytest.mark.timeout(60)
     def test_beside_a_call_of_loopy(self, queue, monkeypatch):
@@ -146,51 +128,43 @@ class TestExecutors:
             typed().executor()
 
     def test_what_loopys_executor_knows(self, queue):
-        """Anything but a launch is asked of loopy's own executor."""
         for _ in range(2):
             unit = typed()
-        run = unit.executor(queue.context)
+        run, own = unit.executor(queue.context), typed(loopy).executor(queue.context)
         assert run.t_unit is unit
         assert type(unit) is unmade.RecordedUnit
-        own = typed(loopy).executor(queue.context)
-        assert run.entrypoint == own.entrypoint == "doubled"
-        assert run.input_array_names == own.input_array_names
-        assert run.context == queue.context
+        for name in ("entrypoint", "input_array_names", "context"):
+            assert getattr(run, name) == getattr(own, name)
         assert run.get_code(None) == own.get_code(None)
         assert not hasattr(run, "nonexistent")
-        assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
+        assert doubles(run, queue)
 
     def test_switched_off_after_the_record(self, queue, under):
-        """Where the layer is off by the time of the launch loopy launches."""
         unit = typed()
         under(KCL_NO_CACHE="1")
         run = unit.executor(queue)
         assert type(run) is not executor.Executor
-        assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
+        assert doubles(run, queue)
 
 
 class TestEntryPoints:
+    @pytest.mark.filterwarnings("ignore::UserWarning")
     def test_by_name(self, queue):
         """Each entry point computes what is its own, in a launch and through an executor."""
         for _ in range(2):
             unit = two()
             for name, factor in (("doubled", 2), ("tripled", 3)):
-                assert np.array_equal(
-                    unit.executor(queue, entrypoint=name)(queue, a=FIRST)[1][0], factor * FIRST
-                )
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    assert np.array_equal(
-                        unit(queue, entrypoint=name, a=FIRST)[1][0], factor * FIRST
-                    )
-                chosen = unit.with_entrypoints(name)
-                assert np.array_equal(chosen.executor(queue)(queue, a=FIRST)[1][0], factor * FIRST)
+                for launch in (
+                    unit.executor(queue, entrypoint=name),
+                    functools.partial(unit, entrypoint=name),
+                    unit.with_entrypoints(name).executor(queue),
+                ):
+                    assert np.array_equal(launch(queue, a=FIRST)[1][0], factor * FIRST)
         assert waits(two())
 
     @pytest.mark.parametrize("run", range(2))
     @pytest.mark.parametrize("name", [None, "nowhere"])
     def test_errors_are_raised_where_loopy_raises_them(self, queue, name, run):
-        """An entry point that is not there, or not the only one, is refused when the executor is asked for."""
         for _ in range(run + 1):
             unit = two()
         assert waits(unit) is bool(run)
@@ -199,7 +173,7 @@ class TestEntryPoints:
         with pytest.raises(type(expected.value)) as found:
             unit.executor(queue, entrypoint=name)
         assert str(found.value) == str(expected.value)
-        assert [*unit.executor(queue, entrypoint="doubled")(queue, a=FIRST)[1][0]] == [*(2 * FIRST)]
+        assert doubles(unit.executor(queue, entrypoint="doubled"), queue)
 
     def test_no_argument_of_a_launch(self, queue):
         """An executor is of one entry point: naming another at the launch is an error, as for loopy's."""
@@ -209,7 +183,6 @@ class TestEntryPoints:
 
 
 def test_the_unit_of_a_long_chain(context):
-    """An executor hands out its unit, however many transformations made it."""
     unit, names = typed(), [f"i_{number}" for number in range(1200)]
     for before, after in zip(["i", *names], names, strict=False):
         unit = lp.rename_iname(unit, before, after)

@@ -5,6 +5,9 @@ import sys
 import textwrap
 import zipfile
 
+import pytest
+from reaching import Site
+
 import kcl.loopy  # noqa: F401
 from kcl.frontends.loopy import imports
 
@@ -15,18 +18,16 @@ is_face = lambda it: isinstance(it, face.Face)
 """
 
 
-def run(child, code, head=HEAD):
+@pytest.fixture
+def run(child):
     """Run code in a child that has imported kcl, and return what it prints as JSON."""
-    return child.json(head + textwrap.dedent(code))
+    return lambda code, head=HEAD: child.json(head + textwrap.dedent(code))
 
 
 class TestForms:
-    def test_of_a_program(self, child):
+    def test_of_a_program(self, run):
         """All forms of the import statement give the face, and leave `sys.modules` to loopy; none imports loopy."""
-        assert (
-            run(
-                child,
-                """
+        found = run("""
             import loopy, loopy as lp, loopy.kernel.data, loopy.kernel.data as data, loopy.version
             from loopy import make_kernel, AddressSpace, kernel
             from loopy.kernel.data import AddressSpace as again, auto
@@ -39,28 +40,21 @@ class TestForms:
                 type(auto).__name__ == "Kind",
                 LOOPY_USE_LANGUAGE_VERSION_2018_2 == (2018, 2), is_face(iname), "loopy" not in sys.modules,
             ]))
-            """,
-            )
-            == [True] * 10
-        )
+            """)
+        assert found == [True] * 10
 
-    def test_of_pickle(self, child):
+    def test_of_pickle(self, run):
         """What is pickled with loopy's own classes loads in a program that has the face and no loopy yet."""
-        found = run(
-            child,
-            """
+        found = run("""
             import loopy, pickle
             kind = pickle.loads(b"cloopy.translation_unit\\nTranslationUnit\\n.")
             print(json.dumps([is_face(loopy), kind is sys.modules["loopy.translation_unit"].TranslationUnit]))
-            """,
-        )
+            """)
         assert found == [True, True]
 
-    def test_what_only_loopy_has(self, child):
+    def test_what_only_loopy_has(self, run):
         """Names and modules without a face come from loopy; errors are Python's; `importlib` gives loopy itself."""
-        assert run(
-            child,
-            """
+        found = run("""
             import loopy
             from loopy import cli, schedule, CACHING_ENABLED, make_kernel
             import loopy.library.random123
@@ -81,8 +75,8 @@ class TestForms:
                         importlib.import_module("loopy.kernel.data") is own.kernel.data, __import__("loopy") is own],
                 "said": said,
             }))
-            """,
-        ) == {
+            """)
+        assert found == {
             "face": True,
             "own": [True] * 7,
             "said": [
@@ -96,36 +90,27 @@ class TestForms:
 
 
 class TestModules:
-    def test_whose_they_are(self, child):
+    def test_whose_they_are(self, run, child):
         """Own modules, packages, zips, editable packages and run-time modules get the face; libraries get loopy."""
         here = child.directory
         text = "import loopy\nfrom loopy import make_kernel\n"
         (here / "mine.py").write_text(text)
+        (here / "pack" / "inner").mkdir(parents=True)
         for package in ("pack", "pack/inner"):
-            (here / package).mkdir()
             (here / package / "__init__.py").write_text("")
         (here / "pack" / "inner" / "deep.py").write_text(
-            text + "from . import *\nfrom ..inner import deep\n"
+            f"{text}from . import *\nfrom ..inner import deep\n"
         )
         with zipfile.ZipFile(here / "zipped.zip", "w") as archive:
             archive.writestr("in_zip.py", text)
-        site = here / "venv" / "site-packages"
-        _install(site, "installed", text)
-        _install(site, "loopy_helpers", text)
-        source = here / "src"
+        site, source = Site(here / "venv"), here / "src"
+        for name in ("installed", "loopy_helpers"):
+            site.install({f"{name}/__init__.py": text}, name=name)
         (source / "editable").mkdir(parents=True)
         (source / "editable" / "__init__.py").write_text(text)
-        about = site / "editable-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: editable\nVersion: 1.0\n")
-        (about / "RECORD").write_text(
-            "__editable__.editable-1.0.pth,,\neditable-1.0.dist-info/RECORD,,\n"
-        )
-        (site / "__editable__.editable-1.0.pth").write_text(f"{source}\n")
-        assert run(
-            child,
-            f"""
-            sys.path += [{str(here / "zipped.zip")!r}, {str(site)!r}, {str(source)!r}]
+        site.install({"__editable__.editable-1.0.pth": f"{source}\n"}, name="editable")
+        found = run(f"""
+            sys.path += [{str(here / "zipped.zip")!r}, {str(site.root)!r}, {str(source)!r}]
             import mine, pack.inner.deep, in_zip, editable, installed, loopy_helpers, types
             made = types.ModuleType("made_here")
             sys.modules["made_here"] = made
@@ -145,25 +130,19 @@ class TestModules:
                          if name.partition(".")[0] in ("loopy", "pytools", "pymbolic", "pyopencl")
                          and "__kcl_faced__" in vars(module) and vars(module)["__kcl_faced__"]]
             print(json.dumps([kinds, own_users]))
-            """,
-        ) == [
+            """)
+        assert found == [
             {
-                "mine": True,
-                "pack.inner.deep": True,
-                "in_zip": True,
-                "editable": True,
-                "installed": False,
-                "loopy_helpers": False,
-                "made_here": True,
-                "bare": False,
-                "named": False,
+                **dict.fromkeys(
+                    ("mine", "pack.inner.deep", "in_zip", "editable", "made_here"), True
+                ),
+                **dict.fromkeys(("installed", "loopy_helpers", "bare", "named"), False),
             },
             [],
         ]
 
-    def test_recipes_in_installed_packages(self, child):
-        """A module in which a recipe stands gets the face, wherever it is installed, for imports from then on."""
-        site = child.directory / "venv" / "site-packages"
+    def test_recipes_in_installed_packages(self, run, child):
+        site = Site(child.directory / "venv")
         text = """
 import kcl
 
@@ -176,26 +155,21 @@ def other():
     import loopy
     return loopy
 """
-        _install(site, "installed", text)
-        assert run(
-            child,
-            f"""
-            sys.path.append({str(site)!r})
+        site.install({"installed/__init__.py": text}, name="installed")
+        found = run(f"""
+            sys.path.append({str(site.root)!r})
             import installed
             print(json.dumps([is_face(installed.recipe.function()), is_face(installed.other())]))
-            """,
-        ) == [True, True]
+            """)
+        assert found == [True, True]
 
 
 class TestThreads:
-    def test_that_import_at_once(self, child):
+    def test_that_import_at_once(self, run):
         """Threads that import loopy, the face and ask questions at the same time all get what they are to get."""
-        assert run(
-            child,
-            """
-            import threading, traceback
-            found, failed = [], []
-            barrier = threading.Barrier(9)
+        found = run("""
+            from at_once import at_once
+            found = []
             def by_statement():
                 import loopy
                 return is_face(loopy) and loopy.schedule is sys.modules["loopy.schedule"]
@@ -205,26 +179,17 @@ class TestThreads:
                 import loopy as lp
                 unit = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", lang_version=(2018, 2), name="made")
                 return len(unit["made"].instructions) == 1 and lp.AddressSpace.LOCAL == 1
-            def run(function):
-                barrier.wait()
-                try:
-                    found.append(function())
-                except BaseException as error:
-                    failed.append("".join(traceback.format_exception(error))[-1500:])
-            threads = [threading.Thread(target=run, args=(one,)) for one in (by_statement, by_name, by_question) * 3]
-            [one.start() for one in threads]
-            [one.join() for one in threads]
-            print(json.dumps([found, failed, is_face(sys.modules["loopy"])]))
-            """,
-        ) == [[True] * 9, [], False]
+            functions = (by_statement, by_name, by_question) * 3
+            at_once(lambda number: found.append(functions[number]()), 9)
+            print(json.dumps([found, is_face(sys.modules["loopy"])]))
+            """)
+        assert found == [[True] * 9, False]
 
 
 class TestTheHook:
     def test_others_in_front_and_behind(self, child):
         """Functions that others put in place of `__import__`, before kcl and after it, see every import."""
-        assert run(
-            child,
-            """
+        found = child.json("""
             seen = []
             def wrapping(name, before):
                 def importing(module, *rest, **more):
@@ -240,15 +205,12 @@ class TestTheHook:
             builtins.__import__ = builtins.__import__
             print(json.dumps([loopy is face.face, ("first", "colorsys") in seen, ("second", "loopy") in seen,
                               ("first", "loopy") in seen]))
-            """,
-            head="",
-        ) == [True, True, True, False]
+            """)
+        assert found == [True, True, True, False]
 
     def test_put_back_by_others(self, child):
         """Where somebody puts Python's own function back, recipes get loopy, and are recorded there."""
-        assert run(
-            child,
-            """
+        found = child.json("""
             import builtins
             before = builtins.__import__
             import json, sys, kcl, kcl.loopy
@@ -261,25 +223,21 @@ class TestTheHook:
             context = cl.Context([cl.get_platforms()[0].get_devices()[0]])  # Intel's queues do not hold theirs
             queue = cl.CommandQueue(context)
             print(json.dumps(recipe()(queue)[1][0].get().tolist()))
-            """,
-            head="",
-        ) == [*range(16)]
+            """)
+        assert found == [*range(16)]
 
-    def test_warnings_name_the_line_of_the_import(self, child):
-        """A module that warns whoever imports it names the program's line."""
+    def test_warnings_name_the_line_of_the_import(self, run, child):
         (child.directory / "old.py").write_text(
             "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n"
         )
-        assert run(
-            child,
-            """
+        found = run("""
             import warnings
             with warnings.catch_warnings(record=True) as heard:
                 warnings.simplefilter("always")
                 exec(compile("\\n\\nimport old", "users.py", "exec"), {"__name__": "users"})
             print(json.dumps([[one.filename, one.lineno] for one in heard]))
-            """,
-        ) == [["users.py", 3]]
+            """)
+        assert found == [["users.py", 3]]
 
     def test_an_ordinary_import(self):
         """For an import that has nothing to do with loopy the hook calls Python's own import and nothing else."""
@@ -297,20 +255,15 @@ class TestTheHook:
         assert called == ["_faced_import", "__import__", "setprofile"]
 
     def test_it_stands_once(self):
-        """A second installation changes nothing."""
         before = builtins.__import__
         imports.install()
         assert builtins.__import__ is before
-        assert "loopy" not in sys.modules or not hasattr(
-            sys.modules["loopy"], "__kcl_lazy_module__"
-        )
 
-    def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, child):
+    def test_a_thread_that_is_keyed_while_another_imports_a_generator(self, run):
         """No finder of kcl's imports: it would wait for the other thread, which waits for Python's lock."""
-        assert run(
-            child,
+        found = run(
             """
-            import threading
+            import os, threading
             from kcl.frontends.loopy import moment
             ready, found = threading.Event(), []
             class Slow:
@@ -329,17 +282,16 @@ class TestTheHook:
             [one.start() for one in threads]
             [one.join(30) for one in threads]
             print(json.dumps(found), flush=True)
-            import os
             os._exit(0)
             """,
-            f"import pymbolic{HEAD}",
-        ) == [True, True]
+            head=f"import pymbolic{HEAD}",
+        )
+        assert found == [True, True]
 
     def test_threads_that_install_it(self, child):
         """What a thread imports once it is installed is heard, also if another thread was the first to install it."""
-        assert run(
-            child,
-            """
+        found = child.json("""
+            import kcl, sys, json
             import builtins, threading
             from kcl.base import attended
             from kcl.frontends.loopy import imports
@@ -365,17 +317,15 @@ class TestTheHook:
             goes_on.set()
             [one.join() for one in threads]
             print(json.dumps(found))
-            """,
-            "import kcl, sys, json\n",
-        ) == [True, True]
+            """)
+        assert found == [True, True]
 
 
 class TestWatched:
     def test_the_language_version_of_the_caller(self, child):
         """Once a recipe has run, a module with loopy itself still chooses its language version by its globals."""
-        assert run(
-            child,
-            """
+        found = child.json("""
+            import json
             import warnings, kcl, numpy as np, pyopencl as cl, loopy as lp
             from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2
             @kcl.kernel
@@ -388,35 +338,18 @@ class TestWatched:
                 warnings.simplefilter("always")
                 made = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]")
             print(json.dumps([type(made).__module__.partition(".")[0], [str(one.message) for one in heard]]))
-            """,
-            head="import json\n",
-        ) == ["loopy", []]
+            """)
+        assert found == ["loopy", []]
 
 
 class TestAttention:
-    """Modules of packages are attended where a key may ask what they hold."""
-
-    CODE = """
-        import sys, json, kcl
-        kcl.install()
-        import pytools
-        print(json.dumps("kcl.generate.distributions" in sys.modules))
-    """
-
     def test_a_switch(self, child):
         """With the generator layer off an import asks for no distribution, and imports nothing of kcl for that."""
-        code = textwrap.dedent(self.CODE)
+        code = """
+            import sys, json, kcl
+            kcl.install()
+            import pytools
+            print(json.dumps("kcl.generate.distributions" in sys.modules))
+            """
         assert child.json(code)
         assert not child.json(code, KCL_NO_CACHE="generator")
-
-
-def _install(site, name, text):
-    """Put a package where pip would."""
-    (site / name).mkdir(parents=True)
-    (site / name / "__init__.py").write_text(text)
-    about = site / f"{name}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "RECORD").write_text(
-        f"{name}/__init__.py,,\n{name}-1.0.dist-info/METADATA,,\n{name}-1.0.dist-info/RECORD,,\n"
-    )

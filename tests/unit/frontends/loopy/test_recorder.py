@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from recorded_units import VERSION, make, waits
+from recorded_units import make, waits
 
 import kcl.loopy as lp
 from kcl import frontends
@@ -16,17 +16,15 @@ loopy = importlib.import_module("loopy")  # itself, where an import statement gi
 
 class TestWaiting:
     def test_a_proven_call_waits(self):
-        """A call is carried out the first time, and waits where that gave no error."""
         assert not waits(make())
         assert waits(make())
         assert not waits(make("a[i] = i + 1"))
 
     def test_a_chain_of_proven_calls_waits(self):
-        """Transformations of what waits wait too, and give what loopy gives."""
         for _ in range(2):
             unit = lp.tag_inames(lp.split_iname(make(), "i", 4), {"i_inner": "l.0"})
         assert waits(unit)
-        own = loopy.make_kernel("{[i]: 0<=i<16}", "a[i] = i", **VERSION)
+        own = make(module=loopy)
         assert unit == loopy.tag_inames(loopy.split_iname(own, "i", 4), {"i_inner": "l.0"})
 
     def test_threads_have_their_own_state(self):
@@ -47,7 +45,6 @@ class TestWaiting:
 class TestFaults:
     @pytest.mark.faults
     def test_proofs_that_cannot_be_read(self, monkeypatch):
-        """A proof that cannot be looked up is no proof."""
         make()
 
         def broken(*_arguments):

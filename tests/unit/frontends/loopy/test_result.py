@@ -3,6 +3,7 @@
 import importlib
 
 import numpy as np
+from recorded_units import VERSION, make
 
 import kcl.loopy as lp
 from kcl.frontends import RecipeResult
@@ -10,48 +11,35 @@ from kcl.frontends.loopy import unmade
 from kcl.frontends.loopy.result import LoopyResult
 from kcl.generate.declarations import Declarations, RecipeCall
 
-VERSION = {"lang_version": (2018, 2)}
-
 
 def recipe(factor=2):
-    """Return a unit that is recorded."""
-    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+    return make(f"out[i] = {factor}*a[i]", name="made")
 
 
 def result(function, **arguments):
-    """Return the result of a recipe with its parameters."""
     return RecipeResult(RecipeCall(function.__name__, function, arguments, Declarations()))
 
 
 class TestLoopyResult:
     def test_things_that_changed_after_the_call(self):
-        """A record whose array changed is carried out with the array itself, and keyed by content."""
         array = np.arange(4, dtype=np.float32)
+        more = {"initializer": array, "read_only": True, "address_space": lp.AddressSpace.GLOBAL}
 
         def changing(late):
-            table = lp.TemporaryVariable(
-                "table",
-                np.float32,
-                shape=(4,),
-                initializer=array,
-                read_only=True,
-                address_space=lp.AddressSpace.GLOBAL,
-            )
-            unit = lp.make_kernel(
-                "{[i]: 0<=i<4}", "out[i] = table[i]", [table, ...], name="made", **VERSION
-            )
+            table = lp.TemporaryVariable("table", np.float32, shape=(4,), **more)
+            code = "out[i] = table[i]"
+            unit = lp.make_kernel("{[i]: 0<=i<4}", code, [table, ...], name="made", **VERSION)
             array[0] = late
             return unit
 
-        digests = []
+        keys = []
         for late in (0, 5, 0, 5):
             array[0] = 0
             one = result(changing, late=late)
-            digests.append((one.key().parts[-1].name, one.key().digest))
+            keys.append((one.key().parts[-1].name, one.key().digest))
             assert repr(float(late)) in one.generate({})[0].text.source
-        assert digests[0] == digests[2]
-        assert digests[1] == digests[3]
-        assert [name for name, _digest in digests[:2]] == ["record", "unit"]
+        assert keys[:2] == keys[2:]
+        assert [name for name, _digest in keys[:2]] == ["record", "unit"]
 
     def test_an_unrecorded_unit(self):
         """A unit outside of recipes has a result of its own, named as loopy names it."""
@@ -61,14 +49,13 @@ class TestLoopyResult:
         assert one.key().digest == result(recipe).key().digest
         other = LoopyResult.of_record(unmade.record_of(lp.split_iname(unit, "i", 4)), "made")
         assert "entry point" in dict(other.key().parts)
-        nameless = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = 1", **VERSION)
-        assert LoopyResult.of_record(unmade.record_of(nameless), None).name == "loopy_kernel"
+        assert LoopyResult.of_record(unmade.record_of(make()), None).name == "loopy_kernel"
 
     def test_evidence(self):
         """A recorded unit is described by its calls, a unit of loopy's own as one."""
         record = unmade.record_of(recipe())
         calls = LoopyResult.of_record(record, None).evidence().record["calls"]
         assert [call["function"] for call in calls] == ["make_kernel"]
-        own = importlib.import_module("loopy").make_kernel("{[i]: 0<=i<4}", "a[i] = 1", **VERSION)
+        own = make(module=importlib.import_module("loopy"))
         (call,) = LoopyResult.of_unit(own, "loopy_kernel").evidence().record["calls"]
         assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}

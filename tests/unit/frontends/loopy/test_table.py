@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from recorded_units import VERSION
 
 from kcl.frontends.loopy import making, table
 
@@ -26,7 +27,6 @@ SETS = {
     "at once": table.AT_ONCE,
 }
 KNOWN = frozenset().union(*SETS.values())
-VERSION = {"lang_version": (2018, 2)}
 # Names of loopy's that its package holds for itself.
 PRIVATE = {"TYPE_CHECKING", "annotations", "strtobool", "ABORT_ON_CACHE_MISS", "CACHING_ENABLED"}
 
@@ -109,21 +109,14 @@ CALLS = {
 
 class TestNames:
     def test_every_public_name_is_known(self):
-        """A public name of loopy that stands in no set fails here."""
-        public = {
-            name
-            for name, value in vars(loopy).items()
-            if not name.startswith("_") and not isinstance(value, types.ModuleType)
-        }
+        modules = {name for name, one in vars(loopy).items() if isinstance(one, types.ModuleType)}
+        public = {name for name in vars(loopy) if not name.startswith("_")} - modules
         assert {*loopy.__all__, *public} - PRIVATE <= KNOWN
         assert {"set_options", "make_function", "fuse_kernels"} <= table.DEFERRED
 
     def test_loopy_has_every_name(self):
-        """A name in the table that loopy does not have fails here."""
-        elsewhere = {*table.WARNINGS}
-        missing = {name for name in KNOWN if not hasattr(loopy, name)}
-        assert missing <= elsewhere
-        assert all(hasattr(loopy.diagnostic, name) for name in elsewhere)
+        assert {name for name in KNOWN if not hasattr(loopy, name)} <= {*table.WARNINGS}
+        assert all(hasattr(loopy.diagnostic, name) for name in table.WARNINGS)
 
     def test_no_name_stands_in_two_sets(self):
         """A name is deferred, at once, a type, a condition or a constant."""
@@ -133,22 +126,19 @@ class TestNames:
         assert table.MAKERS | table.TRANSFORMATIONS | table.CONSTRUCTORS.keys() == table.DEFERRED
 
     def test_the_smaller_tables_name_what_the_large_ones_have(self):
-        """Functions with conditions of their own are deferred."""
         assert table.FOR_GENERATING.keys() <= table.DEFERRED
         assert table.VERSIONED <= table.MAKERS
 
     def test_kinds(self):
         """Types are classes, constructors make what the table says, all else that is called is a function."""
-        assert all(isinstance(getattr(loopy, name), type) for name in table.TYPES)
-        assert all(isinstance(getattr(loopy, name), type) for name in table.CONSTRUCTORS.values())
+        for name in [*table.TYPES, *table.CONSTRUCTORS.values()]:
+            assert isinstance(getattr(loopy, name), type), name
         for name in table.MAKERS | table.TRANSFORMATIONS | table.AT_ONCE:
             found = getattr(loopy, name)
             assert callable(found), name
             assert not isinstance(found, type), name
-        assert all(
-            issubclass(getattr(loopy.diagnostic, name), Exception)
-            for name in CONDITIONS | table.WARNINGS
-        )
+        for name in CONDITIONS | table.WARNINGS:
+            assert issubclass(getattr(loopy.diagnostic, name), Exception), name
 
     def test_modules(self):
         """Every module that the table names is there."""
@@ -175,20 +165,17 @@ class TestNames:
 class TestFunctions:
     @pytest.mark.parametrize("name", sorted(CALLS))
     def test_transformations_give_units(self, name):
-        """A deferred function takes a unit first, and gives a unit."""
         unit = make()
         text = repr(unit)
         assert isinstance(getattr(loopy, name)(unit, *CALLS[name]), loopy.TranslationUnit)
         assert repr(unit) == text
 
     def test_what_was_not_tried(self):
-        """All other transformations take a unit first by their signature."""
         for name in table.TRANSFORMATIONS - CALLS.keys():
             first = next(iter(inspect.signature(getattr(loopy, name)).parameters))
             assert first in ("kernel", "t_unit", "translation_unit", "program", "knl"), name
 
     def test_makers_give_units(self):
-        """What makes units of texts and other units gives units."""
         unit, other = make(), loopy.make_function("{:}", "x = 1", name="other", **VERSION)
         made = [
             loopy.merge([unit, other]),
@@ -197,9 +184,8 @@ class TestFunctions:
             loopy.make_einsum("ij,jk->ik", ["a", "b"]),
             unit.with_entrypoints("made"),
         ]
-        assert (
-            len(made) == len(table.MAKERS) - 1
-        )  # the method instead of make_kernel and make_function
+        # the method instead of make_kernel and make_function
+        assert len(made) == len(table.MAKERS) - 1
         assert all(isinstance(one, loopy.TranslationUnit) for one in [*made, unit, other])
 
     @pytest.mark.parametrize("name", sorted(table.FOR_GENERATING))

@@ -16,19 +16,17 @@ HERE = str(pathlib.Path(__file__).parent)
 F4, F8, I4, I8 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))
 
 
+OUTPUT = [lp.GlobalArg("y", np.float32, shape=(4,))]
+
+
+def filled(name, value):
+    return lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {value}", OUTPUT, name=name)
+
+
 @kcl.kernel
 def several(chosen=""):
     """Two entry points, or one of them."""
-    unit = lp.merge(
-        [
-            lp.make_kernel(
-                "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"
-            ),
-            lp.make_kernel(
-                "{[i]: 0<=i<4}", "y[i] = 2", [lp.GlobalArg("y", np.float32, shape=(4,))], name="two"
-            ),
-        ]
-    )
+    unit = lp.merge([filled("one", 1), filled("two", 2)])
     return unit.with_entrypoints(chosen) if chosen else unit
 
 
@@ -40,20 +38,14 @@ def one_kernel():
 
 @kcl.kernel
 def with_option(name, value=True):
-    """A kernel with a loopy option."""
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"
-    )
-    return lp.set_options(knl, **{name: value})
+    return lp.set_options(filled("one", 1), **{name: value})
 
 
 def result(recipe, **parameters):
-    """Return a recipe's result in the hands of the front end."""
     return LoopyUnit(recipe.function(**parameters), recipe.__name__)
 
 
 def launched(queue, kernel):
-    """Launch a Kernel without inputs."""
     _event, (y,) = kernel(queue, out_host=True)
     return y.tolist()
 
@@ -65,13 +57,11 @@ class TestAccepted:
         assert launched(queue, several("two")) == [2.0] * 4
 
     def test_several_entry_points(self, queue):
-        """More than one entry point is a RecipeError that says how to choose."""
         words = r"'several' returned 2 entry points.*with_entrypoints"
         with pytest.raises(kcl.RecipeError, match=words):
             launched(queue, several())
 
     def test_kernel_in_place_of_a_unit(self, queue):
-        """A LoopKernel is a RecipeError that names what is wanted."""
         with pytest.raises(kcl.RecipeError, match=r"'one_kernel'.*LoopKernel.*TranslationUnit"):
             launched(queue, one_kernel())
 
@@ -92,8 +82,8 @@ class TestOptions:
         with pytest.raises(kcl.CacheMiss, match=r"bypass: .*write_wrapper.*mend that first"):
             launched(queue, with_option("write_wrapper"))
 
-    def test_code_that_is_printed(self, queue, capsys, looks):
-        """A hit prints the stored OpenCL C, as generating it does."""
+    def test_code_that_is_printed(self, queue, capsys, looks, tmp_path):
+        """A hit prints the stored OpenCL C, as generating it does; a file name instead of True gets it."""
         printed = []
         for outcome in ("miss", "hit"):
             looks.clear()
@@ -102,9 +92,10 @@ class TestOptions:
             assert (looks[0].layer, looks[0].outcome) == ("generator", outcome)
         assert "__kernel" in printed[0]
         assert printed[0] == printed[1]
+        launched(queue, with_option("write_code", str(tmp_path / "code.cl")))
+        assert "__kernel" in (tmp_path / "code.cl").read_text()
 
     def test_caching_that_is_switched(self, queue, looks):
-        """`CacheMode` switches the layer off and on for recipes of loopy, at any time."""
         for is_on, outcome in ((True, "miss"), (False, "bypass"), (True, "hit")):
             looks.clear()
             with lp.CacheMode(is_on):
@@ -114,18 +105,8 @@ class TestOptions:
     @pytest.mark.parametrize("value", ["-DA -DB=2", ["-DA", "-DB=2"]])
     def test_build_options(self, value):
         """Build options are a list, however they were given."""
-        assert result(with_option, name="build_options", value=value).generate(
-            "one", {}
-        ).text.options == (
-            "-DA",
-            "-DB=2",
-        )
-
-    def test_code_written_to_a_file(self, queue, tmp_path):
-        """A file name instead of True gets the OpenCL C."""
-        path = tmp_path / "code.cl"
-        launched(queue, with_option("write_code", str(path)))
-        assert "__kernel" in path.read_text()
+        code = result(with_option, name="build_options", value=value).generate("one", {})
+        assert code.text.options == ("-DA", "-DB=2")
 
 
 class TestOpen:
@@ -143,19 +124,13 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("more", "follows"),
         [
-            ({}, True),
-            ({"n": I4}, True),
-            ({"y": F4}, True),
-            ({"n": I8}, False),
-            ({"y": F8}, False),
-            ({"y": I4}, False),
+            *[({}, True), ({"n": I4}, True), ({"y": F4}, True)],
+            *[({"n": I8}, False), ({"y": F8}, False), ({"y": I4}, False)],
         ],
     )
     def test_follows(self, more, follows):
         """What is inferred from the needed dtypes follows; any other choice does not."""
-        one = result(opened)
-        dtypes = {"x": F4, "a": F4, **more}
-        assert one.follows(dtypes, ("x", "a")) is follows
+        assert result(opened).follows({"x": F4, "a": F4, **more}, ("x", "a")) is follows
 
     def test_separated(self):
         """Arrays that are taken apart are required whole, and packed by index."""
@@ -165,27 +140,21 @@ class TestOpen:
 
 
 class TestGenerated:
-    def test_device_kernels(self):
+    @pytest.mark.parametrize(
+        ("recipe", "kernels"), [(two_steps, ("two_steps", "two_steps_0")), (called, ("called",))]
+    )
+    def test_device_kernels(self, recipe, kernels):
         """The kernels are those that are launched: all device kernels, and no function that they call."""
-        assert result(two_steps).generate("two_steps", {}).text.kernels == (
-            "two_steps",
-            "two_steps_0",
-        )
-        assert result(called).generate("called", {}).text.kernels == ("called",)
+        assert result(recipe).generate(recipe.__name__, {}).text.kernels == kernels
 
     def test_inferred_dtypes(self):
-        """What was left open is written down as it was found."""
-        found = result(opened).generate("opened", {"x": F4, "a": F8}).invoker.inferred
-        assert found == {"x": "<f4", "a": "<f8", "y": "<f8", "n": "<i4"}
-
-    def test_same_every_time(self):
-        """Generating twice gives the same bytes."""
-        first, again = (result(opened).generate("opened", {"x": F4, "a": F4}) for _ in range(2))
+        """What was left open is written down as it was found, and again in the same bytes."""
+        first, again = (result(opened).generate("opened", {"x": F4, "a": F8}) for _ in range(2))
+        assert first.invoker.inferred == {"x": "<f4", "a": "<f8", "y": "<f8", "n": "<i4"}
         assert first == again
         assert first.digest == again.digest
 
     def test_unit_that_changes_after_its_key(self):
-        """Code of a unit that is no longer what its key was made of is not stored."""
         unit = scale.function()
         held = LoopyUnit(unit, "scale")
         held.identity()
@@ -194,26 +163,15 @@ class TestGenerated:
         assert "changed" in held.code("scale", {})[1]
 
     def test_names_no_place(self):
-        """Neither the source nor the invoker holds a path of the machine."""
         made = result(scale).generate("scale", {})
         for text in (made.text.source, made.invoker.source):
             assert HERE not in text
             assert str(pathlib.Path(lp.__file__).parent) not in text
 
 
-class TestLoopyIsLeftAsItWas:
-    def test_caching_switch(self, queue):
-        """loopy's own caching is on again afterwards, also where the recipe failed."""
-        before = lp.CACHING_ENABLED
-        launched(queue, several("one"))
-        assert lp.CACHING_ENABLED is before
-        with pytest.raises(kcl.RecipeError):
-            launched(queue, several())
-        assert lp.CACHING_ENABLED is before
-
-
-class TestAbort:
-    CODE = """
+def test_abort_on_a_miss(child):
+    """`LOOPY_ABORT_ON_CACHE_MISS` has loopy's error raised where kcl would generate, unless caching is off."""
+    code = """
         import json
         import numpy as np
         import pyopencl as cl
@@ -234,13 +192,9 @@ class TestAbort:
             print(json.dumps(str(error)))
         """
 
-    def test_a_miss(self, child):
-        """`LOOPY_ABORT_ON_CACHE_MISS` has loopy's error raised where kcl would generate, unless caching is off."""
+    def said(**variables):
+        return child.json(code, PYOPENCL_CTX="portable", **variables)
 
-        def said(**variables):
-            return child.json(self.CODE, PYOPENCL_CTX="portable", **variables)
-
-        assert "run once without it" in said(LOOPY_ABORT_ON_CACHE_MISS="1")
-        assert said(LOOPY_ABORT_ON_CACHE_MISS="1", LOOPY_NO_CACHE="1") == 2.0
-        assert said() == 2.0
-        assert said(LOOPY_ABORT_ON_CACHE_MISS="1") == 2.0
+    aborting = {"LOOPY_ABORT_ON_CACHE_MISS": "1"}
+    assert "run once without it" in said(**aborting)
+    assert said(**aborting, LOOPY_NO_CACHE="1") == said() == said(**aborting) == 2.0

@@ -24,7 +24,6 @@ make = functools.partial(recorded_units.make, name="made")
 
 
 def waiting(text="a[i] = i"):
-    """Return a unit for which nothing was carried out."""
     make(text)
     unit = make(text)
     assert waits(unit)
@@ -34,17 +33,10 @@ def waiting(text="a[i] = i"):
 def test_cell_of_a_notebook():
     """A cell that ends in a unit asks it nothing, and shows a line with its name and its digest."""
     unit = waiting()
-    names = (
-        "_ipython_display_",
-        "_ipython_canary_method_should_not_exist_",
-        "_repr_html_",
-        "_repr_pretty_",
-    )
-    assert not any(hasattr(unit, name) for name in names)
-    digest = unmade.record_of(unit).digest[:12]
-    assert unit._repr_mimebundle_(include=None, exclude=None) == {
-        "text/plain": f"<TranslationUnit made {digest}>"
-    }
+    for name in ("_ipython_display_", "_ipython_canary_", "_repr_html_", "_repr_pretty_"):
+        assert not hasattr(unit, name)
+    line = f"<TranslationUnit made {unmade.record_of(unit).digest[:12]}>"
+    assert unit._repr_mimebundle_(include=None, exclude=None) == {"text/plain": line}
     assert waits(unit)
 
 
@@ -111,7 +103,6 @@ class TestQuestions:
         assert pickle.loads(pickle.dumps(unit)) == own
 
     def test_attributes_that_loopy_does_not_have(self):
-        """A unit has no attributes but those of loopy's."""
         unit = waiting()
         with pytest.raises(AttributeError, match="nonexistent"):
             _ = unit.nonexistent
@@ -119,7 +110,6 @@ class TestQuestions:
             unit.target = None
 
     def test_the_question_is_counted_at_its_line(self):
-        """A question that made a unit is counted once, with the line that asked."""
         unit = waiting()
         events.stats(reset=True)
         _ = unit.entrypoints
@@ -128,7 +118,6 @@ class TestQuestions:
         assert made.startswith("entrypoints of make_kernel (test_unmade.py:")
 
     def test_each_record_is_carried_out_once(self):
-        """Threads that ask one unit at the same time get one object."""
         unit = lp.split_iname(waiting(), "i", 4)
         unit = lp.split_iname(waiting(), "i", 4)
         before, found = recorder.thread.carried, []
@@ -147,13 +136,12 @@ class TestArguments:
         assert waits(argument)
         own = loopy.GlobalArg("a", np.float32, shape=(16,))
         assert isinstance(argument, loopy.ArrayArg)
-        assert argument.name == "a"
-        assert argument.shape == (16,)
+        assert (argument.name, argument.shape) == ("a", (16,))
         assert unmade.record_of(argument) is None
         assert argument == own
         assert not argument != own  # noqa: SIM202
-        assert hash(argument) == hash(own)
-        assert (repr(argument), str(argument)) == (repr(own), str(own))
+        for ask in (hash, repr, str):
+            assert ask(argument) == ask(own)
         assert pickle.loads(pickle.dumps(argument)) == own
         assert copy.copy(argument) == copy.deepcopy(argument) == own
         assert argument.copy(shape=(8,)).shape == (8,)
@@ -162,7 +150,6 @@ class TestArguments:
         assert type(unit["made"].args[0]) is loopy.ArrayArg
 
     def test_targets_and_instructions(self):
-        """Targets and instructions are recorded like arguments."""
         for _ in range(2):
             insn = lp.Assignment("a[i]", "2*i", id="first", within_inames=frozenset({"i"}))
             unit = make([insn], target=lp.PyOpenCLTarget())
@@ -172,7 +159,6 @@ class TestArguments:
 
 class TestMemory:
     def test_a_unit_is_let_go_of(self):
-        """Nothing keeps a unit that a program dropped, nor its record."""
         unit = waiting()
         record = weakref.ref(unmade.record_of(unit))
         held = weakref.ref(unit)
@@ -182,61 +168,50 @@ class TestMemory:
         assert record() is None
 
     def test_a_long_chain_is_let_go_of(self):
-        """A chain that is longer than Python's stack is freed."""
         unit = waiting()
         for number in range(3 * sys.getrecursionlimit()):
-            record = recorder.Record(
-                "assume",
-                (unit, f"n >= {number}"),
-                {},
-                unmade.record_of(unit).moment,
-                unmade.record_of(unit).place,
-            )
+            before = unmade.record_of(unit)
+            arguments = unit, f"n >= {number}"
+            record = recorder.Record("assume", arguments, {}, before.moment, before.place)
             unit = unmade.new(record)
         last = weakref.ref(record)
-        del unit, record
+        del unit, record, before, arguments
         gc.collect()
         assert last() is None
 
 
 class TestMembers:
-    def test_members_compare_as_loopys(self):
-        """Members are equal to loopy's, sort, hash, count and read as they do."""
-        for name in ("PRIVATE", "LOCAL", "GLOBAL"):
-            one, own = thing(f"AddressSpace.{name}"), loopy.AddressSpace[name]
-            assert one == own
-            assert own == one
-            assert not one != own  # noqa: SIM202
-            assert hash(one) == hash(own)
-            assert {own: 1}[one] == {one: 1}[own] == 1
-            assert (f"{one}", str(one), repr(one), int(one), bool(one), one.name, one.value) == (
-                *(f"{own}", str(own), repr(own), int(own), bool(own), own.name, own.value),
-            )
-            assert [10, 11, 12][one] == 10 + own
-            assert f"{one:03d}" == f"{own:03d}"
-            assert isinstance(one, thing("AddressSpace"))
-            assert isinstance(one, loopy.AddressSpace)
-            assert not isinstance(one, thing("KernelState"))
-        spaces = [thing(f"AddressSpace.{name}") for name in ("GLOBAL", "PRIVATE", "LOCAL")]
-        assert [one.name for one in sorted(spaces)] == [
-            own.name for own in sorted(loopy.AddressSpace)
-        ]
-        assert max(spaces) == loopy.AddressSpace.GLOBAL
-        assert spaces[1] < loopy.AddressSpace.LOCAL <= spaces[2] < 2 <= spaces[0]
-        assert spaces[0] > loopy.AddressSpace.LOCAL >= spaces[2]
-        assert spaces[0] != spaces[1]
-        assert spaces[0] != "GLOBAL"
+    ASKED = (hash, str, repr, int, bool, "{:03d}".format, list(range(8)).__getitem__)
 
-    def test_members_that_are_values(self):
-        """Members of classes that are no enumerations mean what they mean in loopy."""
-        for name in (
-            "MemoryOrdering.SEQ_CST",
-            "MemoryScope.WORK_GROUP",
-            "CountGranularity.WORKITEM",
-        ):
-            kind, _, member = name.partition(".")
-            own = getattr(getattr(loopy, kind), member)
-            assert thing(name) == own
-            assert hash(thing(name)) == hash(own)
-            assert str(thing(name)) == str(own)
+    @pytest.mark.parametrize("name", ["PRIVATE", "LOCAL", "GLOBAL"])
+    def test_members_compare_as_loopys(self, name):
+        one, own = thing(f"AddressSpace.{name}"), loopy.AddressSpace[name]
+        assert one == own
+        assert own == one
+        assert not one != own  # noqa: SIM202
+        assert {own: 1}[one] == {one: 1}[own] == 1
+        for ask in self.ASKED:
+            assert ask(one) == ask(own)
+        assert (f"{one}", one.name, one.value) == (f"{own}", name, own.value)
+        for kind, is_one in (("AddressSpace", True), ("KernelState", False)):
+            assert isinstance(one, thing(kind)) is isinstance(one, getattr(loopy, kind)) is is_one
+
+    def test_members_are_in_order(self):
+        private, local, everywhere = (
+            thing(f"AddressSpace.{name}") for name in ("PRIVATE", "LOCAL", "GLOBAL")
+        )
+        assert [*sorted([everywhere, private, local])] == [private, local, everywhere]
+        assert private < loopy.AddressSpace.LOCAL <= local < 2 <= everywhere
+        assert everywhere > loopy.AddressSpace.LOCAL >= local
+        assert everywhere not in (private, "GLOBAL")
+
+    @pytest.mark.parametrize(
+        "name", ["MemoryOrdering.SEQ_CST", "MemoryScope.WORK_GROUP", "CountGranularity.WORKITEM"]
+    )
+    def test_members_that_are_values(self, name):
+        kind, _, member = name.partition(".")
+        own = getattr(getattr(loopy, kind), member)
+        assert thing(name) == own
+        assert hash(thing(name)) == hash(own)
+        assert str(thing(name)) == str(own)
         assert thing("CountGranularity").ALL[0] == "workitem"

@@ -37,7 +37,6 @@ def heard(action, *filters):
 
 
 def collected(action, names=None):
-    """Carry something out, and return what can be given again."""
     where, said = place(names), []
     try:
         with warned.hearing() as said:
@@ -47,20 +46,18 @@ def collected(action, names=None):
     return warned.kept(said)
 
 
+def heard_and_kept(warning, *more):
+    """Return what is heard of a warning, and what can be given again."""
+    kept = []
+    found = heard(lambda: kept.append(collected(lambda: warnings.warn_explicit(*warning, *more))))
+    return found, kept[0]
+
+
 class TestCollecting:
     def test_given_and_kept(self):
-        """A warning reaches the user as it ends, and can be given again."""
-        kept = []
-        warn = warnings.warn_explicit
-        first = heard(
-            lambda: kept.append(
-                collected(lambda: warn("mine", loopy.LoopyWarning, loopy.__file__, 3, "loopy"))
-            )
-        )
-        assert [(kind, text) for kind, text, _file, _line in first] == [
-            (loopy.LoopyWarning, "mine")
-        ]
-        again = heard(lambda: warned.again(kept[0], place()))
+        first, kept = heard_and_kept(("mine", loopy.LoopyWarning, loopy.__file__, 3), "loopy")
+        assert [one[:2] for one in first] == [(loopy.LoopyWarning, "mine")]
+        again = heard(lambda: warned.again(kept, place()))
         assert [one[:2] for one in again] == [one[:2] for one in first]
 
     def test_also_where_the_call_fails(self):
@@ -77,37 +74,20 @@ class TestCollecting:
         assert [text for _kind, text, _file, _line in heard(action)] == ["before"]
 
     def test_the_users_line(self):
-        """A warning that names whoever called names the program's line."""
-
-        def action():
-            warnings.warn_explicit("mine", UserWarning, warned.__file__, 1)
-
-        kept = []
-        assert heard(lambda: kept.append(collected(action))) == [
-            (UserWarning, "mine", "/users/driver.py", 7)
-        ]
-        assert kept == [(WarningFact("builtins", "UserWarning", "mine", "", 1),)]
-        assert heard(lambda: warned.again(kept[0], place())) == [
-            (UserWarning, "mine", "/users/driver.py", 7)
-        ]
+        found, kept = heard_and_kept(("mine", UserWarning, warned.__file__, 1))
+        assert found == [(UserWarning, "mine", "/users/driver.py", 7)]
+        assert kept == (WarningFact("builtins", "UserWarning", "mine", "", 1),)
+        assert heard(lambda: warned.again(kept, place())) == found
 
     def test_categories_that_are_not_known(self):
         """A warning of a class that a later process may not have keeps the record from being proven."""
         local = type("Local", (UserWarning,), {"__module__": "nowhere"})
-        kept = []
-        heard(lambda: kept.append(collected(lambda: warnings.warn("x", local, stacklevel=1))))
-        assert kept == [None]
+        assert heard_and_kept(("x", local, __file__, 1))[1] is None
 
     def test_places_of_installation_do_not_count(self):
         """The file of a warning begins with a package's name."""
-        file = loopy.kernel.creation.__file__
-        kept = []
-        heard(
-            lambda: kept.append(
-                collected(lambda: warnings.warn_explicit("x", UserWarning, file, 3))
-            )
-        )
-        assert kept[0][0].file == "loopy/kernel/creation.py"
+        _found, kept = heard_and_kept(("x", UserWarning, loopy.kernel.creation.__file__, 3))
+        assert kept[0].file == "loopy/kernel/creation.py"
 
     def test_places_in_an_application(self, monkeypatch):
         """Code of an application that PyInstaller made names paths below the application's folder."""
@@ -119,7 +99,6 @@ class TestCollecting:
         assert found.file == "loopy/schedule/__init__.py"
 
     def test_the_users_filters_are_as_before(self):
-        """Collecting changes no filter."""
         before = [*warnings.filters]
         collected(lambda: None)
         assert [*warnings.filters] == before
@@ -161,16 +140,12 @@ class TestAgain:
         """A category of loopy's is known without loopy."""
         monkeypatch.delitem(sys.modules, "loopy.diagnostic")
         ((kind, text, _file, _line),) = heard(lambda: warned.again(self.SAID, place()))
-        assert (kind.__name__, kind.__module__, text) == (
-            "LoopyWarning",
-            "loopy.diagnostic",
-            "said",
-        )
+        assert f"{kind.__module__}.{kind.__name__}" == "loopy.diagnostic.LoopyWarning"
+        assert text == "said"
 
 
 class TestInProcesses:
     def test_cold_and_warm_say_the_same(self, child):
-        """The second run warns as the first one did, at the same lines, without loopy."""
         code = """
             import json, sys, warnings
             import kcl.loopy as lp
@@ -226,21 +201,17 @@ NAMES = sorted(warned.WARNINGS)
 class TestCategories:
     @pytest.mark.parametrize("name", NAMES)
     def test_they_look_like_loopys(self, name):
-        """Name, module and bases are those of loopy's class."""
+        """Name, module and bases are those of loopy's class, which the face gives where loopy is imported."""
         mine, own = warned.WARNINGS[name], getattr(loopy.diagnostic, name)
+        assert getattr(lp.diagnostic, name) is own
         assert (mine.__module__, mine.__name__) == (own.__module__, own.__name__)
         for other in NAMES:
-            others = getattr(loopy.diagnostic, other)
-            assert issubclass(mine, warned.WARNINGS[other]) == issubclass(own, others)
-            assert issubclass(own, warned.WARNINGS[other]) == issubclass(own, others)
-            assert isinstance(own("x"), warned.WARNINGS[other]) == isinstance(own("x"), others)
-        assert issubclass(own, UserWarning) == issubclass(mine, UserWarning)
+            is_one = issubclass(own, getattr(loopy.diagnostic, other))
+            for kind in (mine, own):
+                assert issubclass(kind, warned.WARNINGS[other]) is is_one
+            assert isinstance(own("x"), warned.WARNINGS[other]) is is_one
+        assert issubclass(mine, UserWarning)
         assert not issubclass(DeprecationWarning, mine)
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_the_face_gives_loopys_where_it_is_imported(self, name):
-        """With loopy imported the face has loopy's own classes."""
-        assert getattr(lp.diagnostic, name) is getattr(loopy.diagnostic, name)
 
     def test_filters(self):
         """A filter that names the category of before the import matches loopy's warnings."""

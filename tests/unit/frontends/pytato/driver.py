@@ -37,7 +37,9 @@ context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 OPTIONS = lp.Options(no_numpy=True, return_dict=True)
 value = float(sys.argv[3]) if sys.argv[3:] else 2.0
+is_asking = "ask" in sys.argv
 told = {}
+x = pt.make_placeholder("x", 4)
 
 
 def array(factor=1.0):
@@ -45,14 +47,21 @@ def array(factor=1.0):
 
 
 def graph(factor=2.0, data=None):
-    x = pt.make_placeholder("x", 4)
-    parts = (x, pt.Scaled(pt.make_data_wrapper(array() if data is None else data), factor))
-    return pt.make_dict_of_named_arrays({"out": pt.Sum(parts)})
+    data = array() if data is None else data
+    return outputs_of(out=pt.Sum((x, pt.Scaled(pt.make_data_wrapper(data), factor))))
+
+
+def outputs_of(**outputs):
+    return pt.make_dict_of_named_arrays(outputs)
 
 
 def launched(program, **given):
-    _event, found = program(queue, **(given or {"x": array()}))
-    return {name: one.get(queue).tolist() for name, one in found.items()}
+    return numbers(program(queue, **(given or {"x": array()})))
+
+
+def numbers(result):
+    _event, outputs = result
+    return {name: outputs[name].get(queue).tolist() for name in sorted(outputs)}
 
 
 def made(outputs, *changes, **more):
@@ -63,18 +72,15 @@ def made(outputs, *changes, **more):
     return program
 
 
-def plain():
-    return launched(made(graph(value)))
-
-
-def data():
-    return launched(made(graph(data=array(value))))
+def transformed(factor=value, *given, **more):
+    """Return the program of a graph that the method of a context transforms."""
+    return made(graph(**more), arraycontext.Context(queue, factor, *given).transform_loopy_program)
 
 
 def freed():
     data = array()
     known = weakref.ref(data)
-    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
+    program = transformed(2.0, data=data)
     launched(program)
     del data, program
     gc.collect()
@@ -85,46 +91,18 @@ def released():
     """The data go while the unit lives; the unit is asked for afterwards."""
     data = array()
     known = weakref.ref(data)
-    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
+    program = transformed(2.0, data=data)
     unit, (name,) = program.program.t_unit, program.bound_arguments
     del data, program
     gc.collect()
     before = [known() is None, *calls]
-    _event, found = unit.executor(context)(queue, x=array(), **{name: array(3.0)})
-    result = {one: value.get(queue).tolist() for one, value in found.items()}
+    result = numbers(unit.executor(context)(queue, x=array(), **{name: array(3.0)}))
     return before, unit.default_entrypoint.name, result, [*calls]
 
 
-def transformed():
-    return launched(made(graph(), arraycontext.Context(queue, value).transform_loopy_program))
-
-
 def named():
-    program = made(graph(), arraycontext.Context(queue, value).transform_loopy_program)
+    program = transformed()
     return program.program.entrypoint, launched(program)
-
-
-def context_with(options):
-    return launched(
-        made(graph(), arraycontext.Context(queue, 2.0, options).transform_loopy_program)
-    )
-
-
-def opaque():
-    return context_with(iter((1,)))
-
-
-def cached():
-    actx = arraycontext.Context(queue, value, keep=sys.argv[4])
-    return launched(made(graph(), actx.transform_loopy_program))
-
-
-def device():
-    return launched(made(graph(), cl_device=queue.device))
-
-
-def warned():
-    return launched(made(graph(), arraycontext.warned))
 
 
 def refused():
@@ -133,10 +111,6 @@ def refused():
         program.with_transformed_translation_unit(arraycontext.refused)
     except ValueError as error:
         return str(error)
-
-
-def own_function():
-    return launched(made(graph(), lambda unit: arraycontext.scaled(unit, value)))
 
 
 def asked():
@@ -149,28 +123,17 @@ def asked():
 def patched():
     before = arraycontext.scaled
     arraycontext.scaled = lambda unit, factor: before(unit, factor * value)
-    return transformed_by(2.0)
+    return launched(transformed(2.0))
 
 
-def constant():
-    arraycontext.EXTRA = value
-    return transformed_by(2.0)
+def with_constant(constant):
+    arraycontext.EXTRA = constant
+    return launched(transformed(2.0))
 
 
-def code():
+def with_code():
     arraycontext.scaled.__defaults__ = (value,)
-    return transformed_by(2.0)
-
-
-def transformed_by(factor):
-    return launched(made(graph(), arraycontext.Context(queue, factor).transform_loopy_program))
-
-
-def put_back():
-    arraycontext.EXTRA = 5
-    first = transformed_by(2.0)
-    arraycontext.EXTRA = 1
-    return first, transformed_by(2.0)
+    return launched(transformed(2.0))
 
 
 def uninstalled():
@@ -178,29 +141,17 @@ def uninstalled():
     return launched(made(graph()))
 
 
-def twice():
-    return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
-
-
-def moving():
-    return [launched(made(placed_graph(value + 2 * step))) for step in range(5)]
-
-
-def placed():
-    return launched(made(placed_graph(value)))
-
-
-def placed_graph(value):
+def placed(value=value):
+    """A graph of which one node has the place that made it."""
     frames = (
         SimpleNamespace(filename=__file__, lineno=10),
         SimpleNamespace(filename=pt.__file__, lineno=5),
     )
     tag = SimpleNamespace(traceback=SimpleNamespace(frames=frames))
-    x = pt.make_placeholder("x", 4)
     # the language hashes no fields
     node = pt.Scaled(x, value, non_equality_tags=(tag,))
     others = pt.Scaled(x, 7.0), *([pt.Scaled(x, 8.0)] if value > 2 else []), pt.Scaled(x, 9.0)
-    return pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})
+    return launched(made(outputs_of(out=pt.Sum((*others, node)))))
 
 
 def large():
@@ -209,10 +160,9 @@ def large():
     def tags(number):
         return tuple(hashlib.sha256(b"%d %d" % (number, one)).hexdigest() for one in range(20))
 
-    x = pt.make_placeholder("x", 4)
     parts = [pt.Scaled(x, 1, tags=tags(number)) for number in range(100)]
     sums = [pt.Sum((*parts[start : start + 10],)) for start in range(0, 100, 10)]
-    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*sums,))})))
+    return launched(made(outputs_of(out=pt.Sum((*sums,)))))
 
 
 def steps():
@@ -222,12 +172,11 @@ def steps():
 
 def outputs():
     """A program that waits, or is made, is launched after its outputs were changed."""
-    x = pt.make_placeholder("x", 4)
     given = {"out": pt.Scaled(x, 2.0)}
     first, second = made(pt.DictOfNamedArrays(given)), made(pt.DictOfNamedArrays(given))
     given["out"] = pt.Scaled(x, 5.0)
     results = [launched(second)]
-    if "ask" in sys.argv:
+    if is_asking:
         results.append(first.kernel.name)
     return [*results, launched(first)]
 
@@ -235,48 +184,17 @@ def outputs():
 def parted():
     """The order of outputs, and so that of the arguments, is one of a set."""
     data = {name: array(number) for number, name in enumerate("abcdef", 1)}
-    outputs = {name: pt.make_data_wrapper(data[name]) for name in {*data}}
-    program = made(pt.make_dict_of_named_arrays(outputs))
-    names = [program.kernel.name for _ in range(1) if "ask" in sys.argv]
-    _event, found = program(queue)
-    return {name: found[name].get(queue).tolist() for name in sorted(found)}, names
+    program = made(outputs_of(**{name: pt.make_data_wrapper(data[name]) for name in {*data}}))
+    names = [program.kernel.name] if is_asking else []
+    return numbers(program(queue)), names
 
 
 def owner():
     scaling = arraycontext.Scaling(2.0)
     programs = [made(graph(), one) for one in (scaling.scaled, scaling.scaled, scaling.in_list)]
     scaling.np, scaling.factors[0] = 7.0, 7.0
-    names = [one.kernel.name for one in programs if "ask" in sys.argv]
+    names = [one.kernel.name for one in programs] if is_asking else []
     return [launched(one) for one in programs], names
-
-
-def owners():
-    return [
-        launched(made(graph(), one(factor).scaled))
-        for one in (arraycontext.Scaling, lambda factor: arraycontext.Pair((factor,)))
-        for factor in (2.0, value)
-    ]
-
-
-class Choice:
-    def choose(self):
-        return 3.0
-
-
-class Tag:
-    @property
-    def factor(self):
-        return 3.0
-
-
-def method():
-    return [
-        launched(made(graph(), change))
-        for change in (
-            arraycontext.Scaling(Choice()).asking,
-            functools.partial(arraycontext.by_tag, tag=Tag()),
-        )
-    ]
 
 
 def ranks():
@@ -316,9 +234,27 @@ def tuned():
     return launched(made(graph(), change))
 
 
+CASES = {
+    **{one.__name__: one for one in (freed, released, named, refused, asked, patched)},
+    **{one.__name__: one for one in (uninstalled, placed, large, steps, outputs, parted, owner)},
+    **{one.__name__: one for one in (ranks, too_late, counting, tuned)},
+    "plain": lambda: launched(made(graph(value))),
+    "data": lambda: launched(made(graph(data=array(value)))),
+    "transformed": lambda: launched(transformed()),
+    "cached": lambda: launched(transformed(value, None, sys.argv[4])),
+    "device": lambda: launched(made(graph(), cl_device=queue.device)),
+    "warned": lambda: launched(made(graph(), arraycontext.warned)),
+    "own_function": lambda: launched(made(graph(), lambda unit: arraycontext.scaled(unit, value))),
+    "constant": lambda: with_constant(value),
+    "code": with_code,
+    "put_back": lambda: [with_constant(5), with_constant(1)],
+    "twice": lambda: [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)],
+    "moving": lambda: [placed(value + 2 * step) for step in range(5)],
+}
+
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    results = [globals()[case]() for case in sys.argv[2].split(",")]
+    results = [CASES[case]() for case in sys.argv[2].split(",")]
 told["result"] = results if results[1:] else results[0]
 told["calls"] = calls
 told["warnings"] = [

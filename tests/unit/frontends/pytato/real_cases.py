@@ -35,6 +35,8 @@ ALLOCATOR = cl.tools.ImmediateAllocator(QUEUE)
 KEPT = []
 CASES = {}
 DATA = np.arange(12.0).reshape(3, 4) + 1
+x = pt.make_placeholder("x", (3, 4), np.float64)
+outputs_of = pt.make_dict_of_named_arrays
 
 
 def case(function):
@@ -60,116 +62,66 @@ def context(kind=Meshmode, **given):
     return KEPT[-1]
 
 
-def ran(result, actx=None):
-    """Return the outputs of a graph, through a context's freeze."""
-    actx = actx or context()
-    return actx.to_numpy(result)
-
-
 def compiled(function, *arrays, actx=None):
     actx = actx or context()
     found = actx.compile(function)(*[actx.from_numpy(one) for one in arrays])
     return actx.to_numpy(found)
 
 
-def generated(outputs, **given):
-    """Return what `generate_loopy` and a launch give, with the names of the outputs in their order."""
+def bound(outputs, name="direct", changes=()):
+    """Return the program of a graph with changes of its unit."""
     import loopy as lp
 
     options = lp.Options(no_numpy=True, return_dict=True)
-    program = pt.generate_loopy(outputs, options=options, function_name=given.pop("name", "direct"))
+    program = pt.generate_loopy(outputs, options=options, function_name=name)
     program = program.bind_to_context(CONTEXT)
-    for change in given.pop("changes", ()):
+    for change in changes:
         program = program.with_transformed_translation_unit(change)
+    return program
+
+
+def launched(program, **given):
     _event, found = program(QUEUE, **given)
     return [(name, one.get(QUEUE)) for name, one in found.items()]
 
 
+def generated(outputs, name="direct", changes=(), **given):
+    return launched(bound(outputs, name, changes), **given)
+
+
+def on_device(array=DATA):
+    return cl.array.to_device(QUEUE, array)
+
+
 def wrapped(array, **more):
-    return pt.make_data_wrapper(cl.array.to_device(QUEUE, array), **more)
+    return pt.make_data_wrapper(on_device(array), **more)
 
 
 @each("unit", "transformed unit")
 def data_that_go_before_the_unit_is_made(what):
-    import loopy as lp
-
-    data = cl.array.to_device(QUEUE, DATA)
-    x, known, again = pt.make_placeholder("x", (3, 4), np.float64), weakref.ref(data), data.copy()
+    data = on_device()
+    known, again = weakref.ref(data), data.copy()
     wrappers = [pt.make_data_wrapper(data) for _ in range(2)]
     outputs = {"out": pt.roll(wrappers[0], 1, 0) + wrappers[1] * x, "other": wrappers[1]}
-    options = lp.Options(no_numpy=True, return_dict=True)
-    program = pt.generate_loopy(pt.make_dict_of_named_arrays(outputs), options=options)
-    program = program.bind_to_context(CONTEXT)
-    if what == "transformed unit":
-        program = program.with_transformed_translation_unit(context().transform_loopy_program)
+    changes = [context().transform_loopy_program] if what == "transformed unit" else []
+    program = bound(outputs_of(outputs), changes=changes)
     unit, names = program.program.t_unit, [*program.bound_arguments]
     wrappers.clear()
     del data, outputs, program
     gc.collect()
-    given = dict.fromkeys(names, again)
-    _event, found = unit.executor(CONTEXT)(QUEUE, x=again, **given)
-    results = [(name, one.get(QUEUE)) for name, one in found.items()]
+    results = launched(
+        unit.executor(CONTEXT),
+        x=again,
+        **dict.fromkeys(names, again),
+    )
     return known() is None, [*unit.default_entrypoint.arg_dict], results
 
 
 # nodes
 
 
-@each("sin", "cos", "exp", "sqrt", "abs", "tanh", "isnan", "real")
-def functions(name):
-    return compiled(lambda x: getattr(pt, name)(x), DATA)  # noqa: PLW0108  # its name would be a function of loopy
-
-
-@each("sum", "prod", "amax", "amin")
-def reductions(name):
-    return compiled(lambda x: getattr(pt, name)(x, axis=0), DATA)
-
-
-@each(0, 1, None, (0, 1))
-def reduced_axes(axis):
-    return compiled(lambda x: pt.sum(x, axis=axis), DATA)
-
-
-@each("ij,jk->ik", "ij,kj->ik", "ij,ij->ij", "ij,ij->i", "ij,ij->j", "ij,ij->")
-def einsums(text):
-    second = DATA.T.copy() if text == "ij,jk->ik" else DATA
-    return compiled(lambda x, y: pt.einsum(text, x, y), DATA, second)
-
-
-@each(0, 1, 2)
-def stacks(axis):
-    return compiled(lambda x, y: pt.stack([x, y], axis=axis), DATA, DATA * 2)
-
-
-@each(0, 1)
-def concatenations(axis):
-    return compiled(lambda x, y: pt.concatenate([x, y], axis=axis), DATA, DATA * 2)
-
-
-@each((1, 0), (2, 0), (1, 1), (-1, 1))
-def rolls(shift):
-    return compiled(lambda x: pt.roll(x, *shift), DATA)
-
-
-@each((0, 1), (1, 0))
-def transpositions(axes):
-    return compiled(lambda x: pt.transpose(x, axes) * 1, DATA)
-
-
-@each(((4, 3), "C"), ((4, 3), "F"), ((12,), "C"), ((2, 6), "C"))
-def shapes(shape):
-    return compiled(lambda x: pt.reshape(x, shape[0], order=shape[1]) * 1, DATA)
-
-
-@each((slice(0, 2), 0), (slice(1, 3), 0), (0, slice(None)), (slice(None, None, 2), 1), (-1, -1))
-def indices(index):
-    return compiled(lambda x: x[index] + 1, DATA)
-
-
-@each([0, 2], [2, 0], [1, 1])
-def indices_of_data(index):
-    places = wrapped(np.array(index))
-    return compiled(lambda x: x[places] * 2, DATA)
+def of_arrays(expression, value, *arrays):
+    return compiled(lambda *given: expression(*given, value), *arrays)
 
 
 @each([0, 2], [2, 0])
@@ -184,11 +136,6 @@ def scalars(value):
     return found, found.dtype, np.signbit(found)
 
 
-@each(float("nan"), float("-inf"), 1j, 2 + 0j)
-def odd_scalars(value):
-    return compiled(lambda x: x + value, DATA)
-
-
 @each(np.float32, np.float64, np.int32, np.int64, np.complex128)
 def types(kind):
     return compiled(lambda x: x * 2, DATA.astype(kind))
@@ -197,17 +144,6 @@ def types(kind):
 @each((3, 4), (4, 3), (12,), (6, 2), (0, 4))
 def sizes(shape):
     return compiled(lambda x: x + 1, np.arange(float(np.prod(shape))).reshape(shape))
-
-
-@each("lt", "less_equal", "greater", "equal", "not_equal")
-def comparisons(name):
-    name = {"lt": "less"}.get(name, name)
-    return compiled(lambda x: pt.where(getattr(pt, name)(x, 4.0), x, -x), DATA)
-
-
-@each("maximum", "minimum")
-def choices(name):
-    return compiled(lambda x: getattr(pt, name)(x, 4.0), DATA)
 
 
 @each(("x", "y"), ("y", "x"))
@@ -225,8 +161,8 @@ def lambdas(order):
         tags=frozenset(),
         var_to_reduction_descr=immutabledict(),
     )
-    first, second = cl.array.to_device(QUEUE, DATA), cl.array.to_device(QUEUE, DATA * 7)
-    return generated(pt.make_dict_of_named_arrays({"out": made}), in0=first, in1=second)
+    first, second = on_device(), on_device(DATA * 7)
+    return generated(outputs_of({"out": made}), in0=first, in1=second)
 
 
 @each("twice", "thrice")
@@ -241,9 +177,7 @@ def calls_of_loopy(name):
     unit = lp.add_dtypes(unit, {"x": float, "y": float})
     x = pt.make_placeholder("x", (12,), np.float64)
     found = call_loopy(unit, {"x": x}, "called")["y"]
-    return generated(
-        pt.make_dict_of_named_arrays({"out": found}), x=cl.array.to_device(QUEUE, DATA.ravel())
-    )
+    return generated(outputs_of({"out": found}), x=on_device(DATA.ravel()))
 
 
 @each(0, 1)
@@ -255,12 +189,6 @@ def traced_functions(which):
 
 
 # data
-
-
-@each(1.0, 2.0)
-def values_of_data(factor):
-    data = wrapped(DATA * factor)
-    return compiled(lambda x: x + data, DATA)
 
 
 @each("one", "equal", "other", "one object", "swapped")
@@ -279,7 +207,7 @@ def shared_data(how):
 
 @each("rows", "columns", "part")
 def strides(how):
-    whole = cl.array.to_device(QUEUE, np.arange(24.0).reshape(6, 4))
+    whole = on_device(np.arange(24.0).reshape(6, 4))
     part = {"rows": whole[:3], "columns": whole[3:], "part": whole[1:4]}[how]
     data = pt.make_data_wrapper(part)
     return compiled(lambda x: x + data, DATA)
@@ -293,17 +221,10 @@ def many_data(count):
 
 @case
 def data_of_numpy():
-    x = pt.make_placeholder("x", (3, 4), np.float64)
     out = x + pt.make_data_wrapper(DATA)
-    program = pt.generate_loopy(pt.make_dict_of_named_arrays({"out": out}))
+    program = pt.generate_loopy(outputs_of({"out": out}))
     _event, found = program(QUEUE, x=DATA)
     return [(name, one) for name, one in found.items()]
-
-
-@each(1.0, 2.0)
-def data_with_a_name(factor):
-    data = wrapped(DATA * factor, tags=frozenset({pt.tags.Named("named")}))
-    return compiled(lambda x: x + data, DATA)
 
 
 # names, outputs, options
@@ -311,59 +232,42 @@ def data_with_a_name(factor):
 
 @each(("a", "b"), ("b", "a"), ("a", "c"))
 def outputs(names):
-    x = pt.make_placeholder("x", (3, 4), np.float64)
     arrays = dict(zip(names, (x + 1, x * 2), strict=True))
-    return generated(pt.make_dict_of_named_arrays(arrays), x=cl.array.to_device(QUEUE, DATA))
+    return generated(outputs_of(arrays), x=on_device())
 
 
 @each("x", "y")
 def names_of_inputs(name):
     x = pt.make_placeholder(name, (3, 4), np.float64)
-    given = {name: cl.array.to_device(QUEUE, DATA)}
-    return generated(pt.make_dict_of_named_arrays({"out": x + 1}), **given)
+    given = {name: on_device()}
+    return generated(outputs_of({"out": x + 1}), **given)
 
 
 @each("one", "two")
 def names_of_functions(name):
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    out = pt.make_dict_of_named_arrays({"out": x + 1})
-    return generated(out, name=name, x=cl.array.to_device(QUEUE, DATA))
+    out = outputs_of({"out": x + 1})
+    return generated(out, name=name, x=on_device())
 
 
-@case
-def clash_of_names():
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    y = pt.make_placeholder("x", (4,), np.float64)
-    try:
-        return generated(pt.make_dict_of_named_arrays({"out": x + y}))
-    except Exception as error:
-        return type(error).__name__
-
-
-@case
-def bound_twice():
+@each("clash", "bound twice", "not given")
+def errors(what):
     data = wrapped(DATA, tags=frozenset({pt.tags.Named("d")}))
-    out = pt.make_dict_of_named_arrays({"out": data + 1})
+    given = {"d": on_device()} if what == "bound twice" else {}
     try:
-        return generated(out, d=cl.array.to_device(QUEUE, DATA))
+        if what == "clash":
+            out = x + pt.make_placeholder("x", (4,), np.float64)
+        else:
+            out = data + 1 if what == "bound twice" else x + 1
+        return generated(outputs_of({"out": out}), **given)
     except Exception as error:
-        return type(error).__name__
-
-
-@case
-def not_given():
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    try:
-        return generated(pt.make_dict_of_named_arrays({"out": x + 1}))
-    except Exception as error:
-        return type(error).__mro__[-4].__name__
+        kind = type(error)
+        return kind.__mro__[-4].__name__ if what == "not given" else kind.__name__
 
 
 @case
 def unused_input():
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    given = {name: cl.array.to_device(QUEUE, DATA) for name in ("x", "unused")}
-    return generated(pt.make_dict_of_named_arrays({"out": x + 1}), **given)
+    given = {name: on_device() for name in ("x", "unused")}
+    return generated(outputs_of({"out": x + 1}), **given)
 
 
 # tags and axes
@@ -386,43 +290,87 @@ class TagWithCode(Tag):
         return 1
 
 
-@each(
+TAGS = (
     frozenset(),
     frozenset({pt.tags.ImplStored()}),
     frozenset({pt.tags.PrefixNamed("p")}),
     frozenset({pt.tags.PrefixNamed("q"), pt.tags.ImplStored()}),
     frozenset({OwnTag()}),
-    frozenset({OwnValue(1)}),
-    frozenset({OwnValue(True)}),
-    frozenset({OwnValue(np.int64(1))}),
-    frozenset({OwnValue(object())}),
+    *(frozenset({OwnValue(one)}) for one in (1, True, np.int64(1), object())),
     frozenset({TagWithCode()}),
 )
-def tags(found):
-    return compiled(lambda x: (pt.sin(x).tagged(found) + 1) * 2, DATA)
+AXES = (frozenset(), frozenset({OwnTag()}), frozenset({OwnValue("a")}))
+FUNCTIONS = ("sin", "cos", "exp", "sqrt", "abs", "tanh", "isnan", "real")
+SHAPES = (((4, 3), "C"), ((4, 3), "F"), ((12,), "C"), ((2, 6), "C"))
+INDICES = (
+    (slice(0, 2), 0),
+    (slice(1, 3), 0),
+    (0, slice(None)),
+    (slice(None, None, 2), 1),
+    (-1, -1),
+)
+COMPARISONS = ("less", "less_equal", "greater", "equal", "not_equal")
+NAMED = frozenset({pt.tags.Named("named")})
 
-
-@each(frozenset(), frozenset({OwnTag()}), frozenset({OwnValue("a")}))
-def axes(found):
-    return compiled(lambda x: (pt.sin(x).with_tagged_axis(0, found) + 1) * 2, DATA)
+# Expressions of one array and a value, and of two, with the values for which each is a case.
+OF_ONE = {
+    "functions": (lambda x, name: getattr(pt, name)(x), FUNCTIONS),
+    "reductions": (lambda x, name: getattr(pt, name)(x, axis=0), ("sum", "prod", "amax", "amin")),
+    "reduced_axes": (lambda x, axis: pt.sum(x, axis=axis), (0, 1, None, (0, 1))),
+    "rolls": (lambda x, shift: pt.roll(x, *shift), ((1, 0), (2, 0), (1, 1), (-1, 1))),
+    "transpositions": (lambda x, axes: pt.transpose(x, axes) * 1, ((0, 1), (1, 0))),
+    "shapes": (lambda x, shape: pt.reshape(x, shape[0], order=shape[1]) * 1, SHAPES),
+    "indices": (lambda x, index: x[index] + 1, INDICES),
+    "indices_of_data": (
+        lambda x, index: x[wrapped(np.array(index))] * 2,
+        ([0, 2], [2, 0], [1, 1]),
+    ),
+    "odd_scalars": (lambda x, value: x + value, (float("nan"), float("-inf"), 1j, 2 + 0j)),
+    "comparisons": (lambda x, name: pt.where(getattr(pt, name)(x, 4.0), x, -x), COMPARISONS),
+    "choices": (lambda x, name: getattr(pt, name)(x, 4.0), ("maximum", "minimum")),
+    "values_of_data": (lambda x, factor: x + wrapped(DATA * factor), (1.0, 2.0)),
+    "data_with_a_name": (lambda x, factor: x + wrapped(DATA * factor, tags=NAMED), (1.0, 2.0)),
+    "tags": (lambda x, tags: (pt.sin(x).tagged(tags) + 1) * 2, TAGS),
+    "axes": (lambda x, tags: (pt.sin(x).with_tagged_axis(0, tags) + 1) * 2, AXES),
+}
+OF_TWO = {
+    "stacks": (lambda x, y, axis: pt.stack([x, y], axis=axis), (0, 1, 2)),
+    "concatenations": (lambda x, y, axis: pt.concatenate([x, y], axis=axis), (0, 1)),
+    "einsums": (
+        lambda x, y, text: pt.einsum(text, x, y),
+        ("ij,kj->ik", "ij,ij->ij", "ij,ij->i", "ij,ij->j", "ij,ij->"),
+    ),
+    "einsums_of_a_transposed_one": (
+        lambda x, y, text: pt.einsum(text, x, pt.transpose(y)),
+        ("ij,jk->ik",),
+    ),
+}
+for table, arrays in ((OF_ONE, (DATA,)), (OF_TWO, (DATA, DATA * 2))):
+    for name, (expression, values) in table.items():
+        for place, value in enumerate(values):
+            CASES[f"{name} {place}"] = functools.partial(of_arrays, expression, value, *arrays)
 
 
 # contexts and transformations
+
+
+def multiplied(t_unit, factor):
+    import loopy as lp
+
+    knl = t_unit.default_entrypoint
+    made = [
+        one.copy(expression=one.expression * factor)
+        for one in knl.instructions
+        if isinstance(one, lp.Assignment)
+    ]
+    return t_unit.with_kernel(knl.copy(instructions=made))
 
 
 class OwnContext(Meshmode):
     factor = 2
 
     def transform_loopy_program(self, t_unit):
-        import loopy as lp
-
-        knl = t_unit.default_entrypoint
-        made = [
-            one.copy(expression=one.expression * self.factor)
-            for one in knl.instructions
-            if isinstance(one, lp.Assignment)
-        ]
-        return super().transform_loopy_program(t_unit.with_kernel(knl.copy(instructions=made)))
+        return super().transform_loopy_program(multiplied(t_unit, self.factor))
 
 
 @each(2, 3)
@@ -433,82 +381,13 @@ def own_contexts(factor):
 
 
 @each(2, 3)
-def own_attributes_of_a_class(factor):
-    OwnContext.factor = factor
-    return compiled(lambda x: x + 1, DATA, actx=context(OwnContext))
-
-
-@each(2, 3)
 def patched_methods(factor):
     before = Meshmode.transform_loopy_program
-
-    def patched(self, t_unit):
-        knl = t_unit.default_entrypoint
-        made = [one.copy(expression=one.expression * factor) for one in knl.instructions]
-        return before(self, t_unit.with_kernel(knl.copy(instructions=made)))
-
-    Meshmode.transform_loopy_program = patched
+    Meshmode.transform_loopy_program = lambda self, unit: before(self, multiplied(unit, factor))
     try:
         return compiled(lambda x: x + 1, DATA)
     finally:
         Meshmode.transform_loopy_program = before
-
-
-@each(2, 3)
-def patched_instances(factor):
-    actx, before = context(), Meshmode.transform_loopy_program
-
-    def patched(t_unit):
-        knl = t_unit.default_entrypoint
-        made = [one.copy(expression=one.expression * factor) for one in knl.instructions]
-        return before(actx, t_unit.with_kernel(knl.copy(instructions=made)))
-
-    actx.transform_loopy_program = patched
-    return compiled(lambda x: x + 1, DATA, actx=actx)
-
-
-@each(2, 3)
-def patched_code(factor):
-    import arraycontext.impl.pytato.compile as module
-
-    function = module._prg_id_to_kernel_name
-    before = function.__code__
-    function.__code__ = (lambda f: f"patched_{f.__name__[:0]}").__code__
-    try:
-        actx = context()
-        found = actx.compile(lambda x: x + factor)(actx.from_numpy(DATA))
-        return actx.to_numpy(found)
-    finally:
-        function.__code__ = before
-
-
-@each(2, 3)
-def patched_pytato(factor):
-    from pytato.target.loopy import codegen
-
-    before = codegen.add_store
-
-    def patched(name, expr, _result, state, mapper, **_more):
-        return before(name, expr * factor, mapper(expr * factor, state), state, mapper)
-
-    codegen.add_store = patched
-    try:
-        return compiled(lambda x: x + 1, DATA)
-    finally:
-        codegen.add_store = before
-
-
-@each(2, 3)
-def transformations_with_data(factor):
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-
-    def change(t_unit):
-        knl = t_unit.default_entrypoint
-        made = [one.copy(expression=one.expression * factor) for one in knl.instructions]
-        return t_unit.with_kernel(knl.copy(instructions=made))
-
-    out = pt.make_dict_of_named_arrays({"out": x + 1})
-    return generated(out, changes=[change], x=cl.array.to_device(QUEUE, DATA))
 
 
 @each(Plain, Meshmode)
@@ -535,48 +414,10 @@ def callback():
 
 
 @case
-def asked_programs():
-    import loopy as lp
-
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    options = lp.Options(no_numpy=True, return_dict=True)
-    program = pt.generate_loopy(
-        pt.make_dict_of_named_arrays({"out": x * 11}), options=options, function_name="asked"
-    )
-    bound = program.bind_to_context(CONTEXT)
-    kinds = (
-        isinstance(bound, pt.target.loopy.BoundPyOpenCLExecutable),
-        isinstance(program, pt.target.loopy.BoundPyOpenCLProgram),
-    )
-    _event, found = bound(QUEUE, x=cl.array.to_device(QUEUE, DATA))
-    first = found["out"].get(QUEUE)
-    asked = (
-        bound.kernel.name,
-        program.kernel.name,
-        sorted(program.program.default_entrypoint.arg_dict),
-    )
-    _event, found = bound(QUEUE, x=cl.array.to_device(QUEUE, DATA))
-    return kinds, first, asked, found["out"].get(QUEUE), type(bound).__name__
-
-
-@case
 def replaced_unit():
-    import loopy as lp
-
-    x = pt.make_placeholder("x", (3, 4), np.float64)
-    options = lp.Options(no_numpy=True, return_dict=True)
-
-    def make(factor):
-        return pt.generate_loopy(
-            pt.make_dict_of_named_arrays({"out": x * factor}),
-            options=options,
-            function_name="replaced",
-        ).bind_to_context(CONTEXT)
-
-    one, other = make(13), make(17)
+    one, other = (bound(outputs_of({"out": x * factor}), "replaced") for factor in (13, 17))
     one.program = other.program
-    _event, found = one(QUEUE, x=cl.array.to_device(QUEUE, DATA))
-    return found["out"].get(QUEUE)
+    return launched(one, x=on_device())
 
 
 @each(1.0, 2.0, 3.0)
@@ -595,10 +436,6 @@ def deep():
 
     sys.setrecursionlimit(100000)
     return compiled(chain, DATA)
-
-
-def plain(value):
-    return value
 
 
 def main():

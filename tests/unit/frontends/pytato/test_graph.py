@@ -1,8 +1,6 @@
 """kcl.frontends.pytato.graph: the digest of a graph, with a small language of arrays that lies beside this test."""
 
 import gc
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 
@@ -11,8 +9,6 @@ import pytest
 
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.pytato.graph import digest
-
-LANGUAGE = Path(__file__).parent / "language"
 
 
 def of(value):
@@ -31,19 +27,10 @@ def test_equal_graphs_have_one_digest_and_their_data_in_order(pt):
 
 
 SCALARS = [
-    True,
-    1,
-    1.0,
-    np.int32(1),
-    np.int64(1),
-    np.float32(1),
-    np.float64(1),
-    np.bool_(True),
-    1 + 0j,
-    "1",
-    None,
+    *(kind(1) for kind in (bool, int, float, complex, str, np.bool_)),
+    *(kind(1) for kind in (np.int32, np.int64, np.float32, np.float64)),
+    *(None, 0.0, -0.0, 0, False, float("nan"), -float("nan"), float("inf"), b"1", (1,), [1], 2**70),
 ]
-SCALARS += [0.0, -0.0, 0, False, float("nan"), -float("nan"), float("inf"), b"1", (1,), [1], 2**70]
 
 
 def test_scalars_count_by_type_and_value(pt):
@@ -137,8 +124,6 @@ def test_nothing_reads_data(pt):
         def __getitem__(self, key):
             raise AssertionError("data was read")
 
-    data = np.frombuffer(b"\0" * 32)
-    assert of(pt.make_data_wrapper(data))
     with pytest.raises(UnknownInput, match="data of class"):
         of(pt.make_data_wrapper(np.zeros(4).view(Forbidden)))
 
@@ -155,13 +140,8 @@ def test_what_has_no_text_has_no_digest(pt):
 
         __hash__ = None
 
-    for value in (
-        Own("x", (4,), x.dtype),
-        iter(()),
-        Code(),
-        lambda: 1,
-        np.dtype([("a", int)]),
-    ):
+    own = Own("x", (4,), x.dtype)
+    for value in (own, iter(()), Code(), lambda: 1, np.dtype([("a", int)])):
         with pytest.raises(UnknownInput):
             of(pt.Scaled(x, value))
     with pytest.raises(UnknownInput, match="a set holds a node"):
@@ -209,22 +189,15 @@ def test_a_graph_that_shares_nodes_takes_a_line_for_each(pt):
     assert of(found)
 
 
-def test_the_digest_is_the_same_in_every_process():
+def test_the_digest_is_the_same_in_every_process(child):
     program = """
-import sys; sys.path.insert(0, sys.argv[1])
-import pytato as pt
-from kcl.frontends.pytato.graph import digest
-tags = frozenset({"a", "b", "c", ("d", 1), frozenset({1, 2.0, "e"}), pt.Axis(frozenset({"f", "g", "h"}))})
-print(digest(pt.make_dict_of_named_arrays({"a": pt.make_placeholder("x", 4, tags=tags)})).digest)
-"""
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", program, str(LANGUAGE)],
-            env={"PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            timeout=60,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
-    assert len(found) == 1
+        import json, sys
+        sys.path.insert(0, sys.argv[1])
+        import pytato as pt
+        from kcl.frontends.pytato.graph import digest
+        axis = pt.Axis(frozenset({"f", "g", "h"}))
+        tags = frozenset({"a", "b", "c", ("d", 1), frozenset({1, 2.0, "e"}), axis})
+        print(json.dumps(digest(pt.make_placeholder("x", 4, tags=tags)).digest))
+        """
+    language = str(Path(__file__).parent / "language")
+    assert len({child.json(program, language, PYTHONHASHSEED=seed) for seed in "123"}) == 1

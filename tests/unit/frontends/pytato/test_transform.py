@@ -10,7 +10,6 @@ from kcl.frontends.pytato import transform
 
 @pytest.fixture
 def arraycontext(pt):
-    """The package of contexts of the language."""
     assert pt
     import arraycontext
 
@@ -46,20 +45,34 @@ def test_the_namespace_of_a_context_counts_by_its_class(text, arraycontext):
     assert text(2.0, np=1) != text(2.0, np=2)
 
 
-def test_a_function_of_a_package_counts_by_its_name_and_what_it_holds(arraycontext):
-    parts = [functools.partial(arraycontext.scaled, factor=one) for one in (2.0, 3.0)]
-    found = [
-        transform.of_function(one).exact()
-        for one in (arraycontext.scaled, arraycontext.warned, *parts)
-    ]
-    assert len({*found}) == 4
+def test_a_function_counts_by_its_name_and_what_it_holds(arraycontext):
+    functions = [arraycontext.scaled, arraycontext.warned]
+    for factor in (2.0, 3.0):
+        functions.append(functools.partial(arraycontext.scaled, factor=factor))
+        owners = arraycontext.Scaling(factor), arraycontext.Pair((factor,))
+        functions += [owner.scaled for owner in owners]
+    assert len({transform.of_function(one).exact() for one in functions}) == len(functions)
 
 
-def test_code_of_the_program_has_no_text(text):
-    with pytest.raises(UnknownInput, match="code of the program"):
-        transform.of_function(lambda unit: unit)
+class Own:
+    factor = property(lambda _self: 3.0)
+
+    def choose(self):
+        return 3.0
+
+
+def test_code_of_the_program_has_no_text(text, arraycontext):
+    for change in (
+        lambda unit: unit,
+        arraycontext.Scaling(Own()).asking,
+        functools.partial(arraycontext.by_tag, tag=Own()),
+    ):
+        with pytest.raises(UnknownInput, match="code of the program"):
+            transform.of_function(change)
     with pytest.raises(UnknownInput, match="code of the program"):
         text(2.0, callback=lambda unit: unit)
+    with pytest.raises(UnknownInput):
+        text(2.0, options=iter((1,)))
 
 
 def test_a_device_counts_by_what_distinguishes_it(queue):

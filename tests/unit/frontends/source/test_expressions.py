@@ -17,7 +17,6 @@ WIDTH, X, PICTURE = (
 
 
 def refused(arguments, size):
-    """Return what is said of a global size."""
     with pytest.raises(kcl.RecipeError) as raised:
         kcl.Source("", entry="f", arguments=arguments, global_size=size)
     return str(raised.value)
@@ -44,7 +43,6 @@ class TestUndeclared:
         assert words in refused([X], "(n,)")
 
     def test_sizes_of_the_launch(self):
-        """In the size of local memory, a size of the launch may be meant."""
         local = kcl.Local("part", np.float32, "locl_size[0]")
         assert re.search(
             r"'locl_size' is not declared \(did you mean 'local_size'", refused([local], 4)

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def declared(parameter, argument, head="", **keywords):
-    """Return a Source with one parameter."""
     return kcl.Source(
         f"{head}\nkernel void f({parameter}) {{ }}", entry="f", arguments=[argument], **keywords
     )
@@ -104,9 +103,11 @@ class TestDtype:
             ("# define float double", []),
             ("#ifdef WIDE\n#define float double\n#endif", []),
             ("typedef unsigned long\n  float;", []),
-            ("", ["-Dfloat=double"]),
-            ("", ["-D", "float=double"]),
-            ("", ["-DA -D float=double"]),
+            *[
+                ("", ["-Dfloat=double"]),
+                ("", ["-D", "float=double"]),
+                ("", ["-DA -D float=double"]),
+            ],
             ('#include "types.h"', []),
         ],
     )
@@ -119,12 +120,9 @@ class TestDtype:
     )
     def test_not_defined(self, head):
         """Another word, and a comment, define nothing."""
+        more = {"build_options": ["-Dfloating=double"]}
         with pytest.raises(kcl.RecipeError, match=r"np\.float32"):
-            refuse_unlike(
-                declared(
-                    "global float *x", array(np.float64), head, build_options=["-Dfloating=double"]
-                )
-            )
+            refuse_unlike(declared("global float *x", array(np.float64), head, **more))
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_several_lists(self, dtype):

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def source(**changes):
-    """Declare a good Source, less the changes."""
     good = {
         "code": "kernel void f(global float *x, int n) {}",
         "entry": "f",
@@ -42,15 +41,11 @@ class TestDeclarations:
     @pytest.mark.parametrize("place", ["global_size", "local_size", "shape", "size"])
     def test_expression_that_is_none(self, text, place):
         """Nothing but whole-number arithmetic, min, max and shapes passes, wherever it stands."""
-        changes = {place: text}
-        if place in ("shape", "size"):
-            argument = (
-                kcl.Array("x", np.float32, text)
-                if place == "shape"
-                else kcl.Local("l", np.float32, text)
-            )
-            others = [kcl.Array("x", np.float32, "(n,)")] if place == "size" else []
-            changes = {"arguments": [*others, argument, kcl.Scalar("n", np.int32)]}
+        x, n = kcl.Array("x", np.float32, "(n,)"), kcl.Scalar("n", np.int32)
+        changes = {
+            "shape": {"arguments": [kcl.Array("x", np.float32, text), n]},
+            "size": {"arguments": [x, kcl.Local("l", np.float32, text), n]},
+        }.get(place, {place: text})
         with pytest.raises(kcl.RecipeError, match="'f'"):
             source(**changes)
 
@@ -62,7 +57,6 @@ class TestDeclarations:
         ],
     )
     def test_expression_that_is_one(self, text):
-        """Arithmetic over scalars and shapes passes."""
         assert source(global_size=text).global_size == text
 
     @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ THEIRS = ("loopy", "pymbolic", "pytools", "content_units")
 
 
 def content_text(value):
-    """Return the text of one value."""
     return content(value).text
 
 
@@ -51,14 +50,10 @@ def fields(thing):
 
 
 def is_object(value):
-    """Tell whether a value has fields."""
-    return (
-        hasattr(value, "__dict__")
-        and not isinstance(value, (type, enum.Enum, dict))
-        and type(value).__module__.startswith(THEIRS)
-        and not callable(getattr(value, "__code__", None))
-        and type(value).__name__ != "function"
-    )
+    """Return True for a value that has fields."""
+    kind = type(value)
+    is_other = isinstance(value, (type, enum.Enum, dict)) or hasattr(value, "__code__")
+    return hasattr(value, "__dict__") and not is_other and kind.__module__.startswith(THEIRS)
 
 
 def reachable(value, seen):
@@ -95,42 +90,43 @@ def others(value):
         return [changed, value.reshape(-1, 1), value.astype(np.float16), value[:0]]
     if isinstance(value, np.dtype):
         return [np.dtype(np.float16), np.dtype((value, (2,))), np.dtype(value, metadata={"a": 1})]
-    return _other_containers(value)
-
-
-def _other_containers(value):
-    if isinstance(value, (isl.BasicSet, isl.BasicMap)):
-        return _other_domains(value)
-    if isinstance(value, dict):
-        kind = type(value)
-        items = list(value.items())
-        found = [
-            kind({**value, "mutated": None}),
-            kind({("other", key): item for key, item in items}) or None,
-        ]
-        for place, (key, item) in enumerate(items):
-            found.append(kind([*items[:place], (key, ("other", item)), *items[place + 1 :]]))
-            found.append(kind([*items[:place], *items[place + 1 :]]))
-        return found
-    if isinstance(value, (tuple, list)):
-        kind = type(value)
-        found = [
-            kind((*value, None)),
-            (list if kind is tuple else tuple)(value),
-            kind((tuple(value),)),
-        ]
-        for place, item in enumerate(value):
-            found += [
-                kind((*value[:place], other, *value[place + 1 :])) for other in others(item)[:2]
-            ]
-        return [*found, value[:-1]] if value else found
-    if isinstance(value, (frozenset, set)):
-        kind = type(value)
-        return [value | {"mutated"}, tuple(value), *[kind(value - {item}) for item in value]]
+    for kinds, change in (
+        ((isl.BasicSet, isl.BasicMap), other_domains),
+        (dict, other_tables),
+        ((tuple, list), other_sequences),
+        ((frozenset, set), other_sets),
+    ):
+        if isinstance(value, kinds):
+            return change(value)
     return ["another"] if value is None else [None, "another"]
 
 
-def _other_domains(domain):
+def other_tables(value):
+    kind, items = type(value), list(value.items())
+    found = [kind({**value, "mutated": None})]
+    if items:
+        found.append(kind({("other", key): item for key, item in items}))
+    for place, (key, item) in enumerate(items):
+        before, after = items[:place], items[place + 1 :]
+        found += [kind([*before, (key, ("other", item)), *after]), kind([*before, *after])]
+    return found
+
+
+def other_sequences(value):
+    kind, other_kind = type(value), list if isinstance(value, tuple) else tuple
+    found = [kind((*value, None)), other_kind(value), kind((tuple(value),))]
+    for place, item in enumerate(value):
+        before, after = value[:place], value[place + 1 :]
+        found += [kind((*before, other, *after)) for other in others(item)[:2]]
+    return [*found, value[:-1]] if value else found
+
+
+def other_sets(value):
+    kind = type(value)
+    return [value | {"mutated"}, tuple(value), *[kind(value - {item}) for item in value]]
+
+
+def other_domains(domain):
     last = domain.dim(isl.dim_type.param)
     more = domain.add_dims(isl.dim_type.param, 1).set_dim_name(isl.dim_type.param, last, "mutated")
     found = [more]
@@ -142,7 +138,6 @@ def _other_domains(domain):
 
 
 def changed(thing, name, value):
-    """Set an attribute of something that is frozen."""
     object.__setattr__(thing, name, value)
 
 
@@ -193,12 +188,9 @@ class TestEveryField:
         unit = built(content_units.callables)
         reordered = unit.copy(callables_table=constantdict(reversed(unit.callables_table.items())))
         assert content_key(reordered) == content_key(unit)
-        unit = built(content_units.initializers)
-        kernel = unit["initializers"]
+        kernel = built(content_units.initializers)["initializers"]
         turned = dict(reversed(kernel.temporary_variables.items()))
-        assert content_key(
-            unit.with_kernel(kernel.copy(temporary_variables=turned))
-        ) != content_key(unit)
+        assert content_text(kernel.copy(temporary_variables=turned)) != content_text(kernel)
         kernel = built(content_units.prefetch)["product"]
         turned = lp.LoopKernel.copy(kernel)
         changed(turned, "inames", dict(reversed(kernel.inames.items())))
@@ -208,17 +200,12 @@ class TestEveryField:
 class TestTexts:
     def test_names_in_domains(self):
         """The order of parameters does not count, names do, also where they are printed alike."""
-        first, second = (
-            isl.BasicSet("[n, m] -> {[i]: i<n+m}"),
-            isl.BasicSet("[m, n] -> {[i]: i<n+m}"),
-        )
-        assert content_text(first) == content_text(second)
-        plain = isl.BasicSet("{[i, j]: i=j}")
         odd = isl.BasicSet("{[i]: i=0}").set_dim_name(isl.dim_type.set, 0, "i, j")
-        assert content_text(plain) != content_text(odd)
-        assert content_text(isl.BasicSet("[n] -> {[i]: i<n}")) != content_text(
-            isl.BasicSet("[m] -> {[i]: i<m}")
-        )
+        domains = ["[n, m] -> {[i]: i<n+m}", "[m, n] -> {[i]: i<n+m}", "{[i, j]: i=j}"]
+        domains += ["[n] -> {[i]: i<n}", "[m] -> {[i]: i<m}"]
+        first, second, *found = [content_text(isl.BasicSet(one)) for one in domains]
+        assert first == second
+        assert len({first, *found, content_text(odd)}) == 5
 
     def test_classes_of_other_modules(self):
         """A subclass without code counts by its name; a class that only bears a name of loopy is refused."""
@@ -259,27 +246,22 @@ class TestUsersObjects:
 
     def test_sets(self):
         """Objects of the user in a set have an order that does not follow the seed; what they hold counts."""
-        keys = set()
-        for words in ("abcdef", "fedcba", "cafebd"):
-            unit = built(content_units.plain)
-            kernel = unit["plain"]
-            keys.add(content_key(unit.with_kernel(kernel.tagged([Note(word) for word in words]))))
-        assert len(keys) == 1
-        assert (
-            content_key(unit.with_kernel(kernel.tagged([Note(word) for word in "abcdeg"])))
-            not in keys
-        )
+        unit = built(content_units.plain)
+
+        def key(words):
+            notes = [Note(word) for word in words]
+            return content_key(unit.with_kernel(unit["plain"].tagged(notes)))
+
+        assert key("abcdef") == key("fedcba") == key("cafebd") != key("abcdeg")
 
     def test_keys_of_tables(self):
-        """A table whose keys are objects of the user has an order too."""
-        table = {Note(word): word for word in "abc"}
-        turned = dict(reversed(table.items()))
         iname = lp.kernel.data.Iname("i", frozenset())
-        texts = set()
-        for held in (table, turned, {Note(word): word for word in "abd"}):
-            changed(iname, "inames", held)
-            texts.add(content_text(iname))
-        assert len(texts) == 2
+
+        def found(words):
+            changed(iname, "inames", {Note(word): word for word in words})
+            return content_text(iname)
+
+        assert found("abc") == found("cba") != found("abd")
 
 
 class TestSameUnit:
@@ -318,32 +300,25 @@ class TestSameUnit:
     def test_memoised(self, builder):
         """What loopy remembers on a unit is neither read nor counted; a later change is seen."""
         unit = built(builder)
+        if builder is content_units.plain:
+            unit = lp.add_dtypes(unit, {"x": np.float32, "z": np.float32})
         before = content_key(unit)
         lp.tools.LoopyKeyBuilder()(unit)
         hash(unit)
-        for thing in reachable(unit, {}):
-            if isinstance(thing, lp.LoopKernel):
-                _used = (
-                    thing.id_to_insn,
-                    thing.arg_dict,
-                    thing.all_variable_names(),
-                    thing.get_written_variables(),
-                )
         if builder is content_units.plain:
-            typed = lp.add_dtypes(unit, {"x": np.float32, "z": np.float32})
-            before = content_key(typed)
-            lp.generate_code_v2(typed)
-            unit = typed
+            lp.generate_code_v2(unit)
+        kernels = [one for one in reachable(unit, {}) if isinstance(one, lp.LoopKernel)]
+        for kernel in kernels:
+            _used = kernel.id_to_insn, kernel.arg_dict, kernel.all_variable_names()
+            kernel.get_written_variables()
         assert content_key(unit) == before
-        kernel = next(thing for thing in reachable(unit, {}) if isinstance(thing, lp.LoopKernel))
-        changed(kernel.instructions[0], "id", "changed")
+        changed(kernels[0].instructions[0], "id", "changed")
         after = content_key(unit)
         assert after != before
         lp.tools.LoopyKeyBuilder()(unit)
         assert content_key(unit) == after
 
     def test_nothing_is_left(self):
-        """The unit is as it was: the key writes nothing into its objects."""
         unit = built(content_units.prefetch)
         before = {id(thing): set(vars(thing)) for thing in reachable(unit, {})}
         content_key(unit)

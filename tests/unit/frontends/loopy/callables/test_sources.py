@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from kcl.errors import UnknownInput
 from kcl.frontends.loopy.callables import sources
 
 FILES = {
@@ -21,7 +22,6 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with modules of a program."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sources.process, "began", lambda: 2**63)  # the files are of now
     for name, text in FILES.items():
@@ -32,12 +32,24 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("folder")
 class TestParts:
-    def test_lone_file(self):
+    def test_lone_file(self, folder):
         """A lone file counts with the program's modules that it imports, and with no installed package; none runs."""
-        assert {*sources.parts("lone")} == {
-            f"module {n}" for n in ("lone", "near", "far", "package")
-        }
+        before = sources.parts("lone")
+        assert {*before} == {f"module {name}" for name in ("lone", "near", "far", "package")}
         assert not {"near", "far", "package"} & sys.modules.keys()
+        for name in ("lone.py", "near.py"):
+            (folder / name).write_text(f"{FILES[name]}# more\n")
+            assert sources.parts("lone") != before
+            (folder / name).write_text(FILES[name])
+        assert sources.parts("lone") == before
+
+    def test_an_edit_while_the_process_runs(self, monkeypatch):
+        """Loaded code whose file was changed since the process began is not known."""
+        importlib.import_module("near")
+        monkeypatch.setattr(sources.process, "began", lambda: 0)
+        with pytest.raises(UnknownInput, match="was changed after the process began"):
+            sources.parts("near")
+        del sys.modules["near"]
 
     def test_imports_anywhere_in_a_line(self):
         """An import counts wherever it stands in a line, also as a call with a name."""
@@ -57,7 +69,6 @@ class TestParts:
         assert found[0] != found[1]
 
     def test_folders_of_a_namespace(self, folder, monkeypatch):
-        """A package without an `__init__` counts by all its folders."""
         for name in ("one", "other"):
             (folder / name / "spaced").mkdir(parents=True)
             (folder / name / "spaced" / f"{name}.py").write_text("")
