@@ -8,7 +8,7 @@ import pytest
 import warm_modules
 from project import NUMBERS, PROGRAMS, X
 
-from kcl.cache.key import Key
+from kcl.cache.entry import Entry
 
 GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
 # kernel -> file, text, other text, the number that follows
@@ -25,6 +25,14 @@ CHANGES = {
     "from_file": ("factor.txt", "12", "13", 13 * X),
     "optioned": ("driver.py", "-DFACTOR=11", "-DFACTOR=14", 14 * X),
     "included": ("kernels/factor.h", "FACTOR 10", "FACTOR 15", 15 * X + 100),
+}
+
+
+NOISES = {
+    "    import loopy as lp\n": '    """Say something new."""\n\n    # why\n    import loopy as lp\n',
+    'scaled("body", 2)': 'scaled(\n        "body",  # a comment\n        2,\n    )',
+    "def helper():\n": "def helper():\n    # the helper\n",
+    "    with open(": "    # reads\n\n    with open(",
 }
 
 
@@ -78,7 +86,7 @@ class TestImports:
 
     def test_import_of_kcl(self, child):
         """`import kcl` imports neither pyopencl, numpy, loopy nor pytools, opens no file but code, and creates none."""
-        done = child.json(
+        modules, opened = child.json(
             """
             import json, sys
             before, opened = set(sys.modules), []
@@ -89,15 +97,10 @@ class TestImports:
             print(json.dumps([sorted(set(sys.modules) - before), opened]))
             """
         )
-        modules, opened = done
         assert {name.partition(".")[0] for name in modules} - sys.stdlib_module_names == {"kcl"}
         assert [name for name in modules if name.startswith("kcl")] == ["kcl"]
         assert all(path.endswith((".py", ".pyc")) for event, path in opened if event == "open")
-        assert not [
-            path
-            for event, path in opened
-            if event != "open" and str(child.directory / "cache") in path
-        ]
+        assert not [path for event, path in opened if event != "open" and str(child.cache) in path]
         assert not os.listdir(child.home)
         assert not child.cache.exists()
 
@@ -122,9 +125,8 @@ class TestChanges:
         warm.finish()
         run = warm.run("loopy")
         assert run.numbers["included"] == 15 * X + 200
-        assert (
-            run.outcomes("generator")["included"] == run.outcomes("binary")["included"] == ["miss"]
-        )
+        for layer in ("generator", "binary"):
+            assert run.outcomes(layer)["included"] == ["miss"]
         warm.edit("kernels/included.cl", "FACTOR + 2", "FACTOR + 1")
         for file, before, after, _number in CHANGES.values():
             warm.edit(file, after, before)
@@ -145,15 +147,8 @@ class TestNoise:
     def test_text_and_place(self, warm, tmp_path):
         """Comments, docstrings, broken lines, the folder, working directory and hash seed change no key."""
         text = (warm.folder / "driver.py").read_text()
-        text = text.replace(
-            "    import loopy as lp\n",
-            '    """Say something new."""\n\n    # why\n    import loopy as lp\n',
-        )
-        text = text.replace(
-            'scaled("body", 2)', 'scaled(\n        "body",  # a comment\n        2,\n    )'
-        )
-        text = text.replace("def helper():\n", "def helper():\n    # the helper\n")
-        text = text.replace("    with open(", "    # reads\n\n    with open(")
+        for before, after in NOISES.items():
+            text = text.replace(before, after)
         (warm.folder / "driver.py").write_text("# first\n\n\n" + text)
         elsewhere = tmp_path / "a-copy" / "deep"
         shutil.copytree(warm.folder, elsewhere)
@@ -165,7 +160,9 @@ class TestNoise:
     def test_keys_hold_no_path(self, filled):
         """No part of any key names a directory of this machine."""
         project = filled.project
-        keys = [key for store in (project.binaries, project.rows) for key in _keys(store)]
+        stores = (project.binaries, project.rows)
+        blobs = [store.get(address) for store in stores for address in store.scan()]
+        keys = [Entry.unpack(blob).key for blob in blobs]
         assert len(keys) >= 2 * PROGRAMS
         for part in (part for key in keys for part in key.parts):
             assert str(project.child.directory) not in part.value
@@ -176,24 +173,15 @@ class TestNoise:
 class TestBuildLog:
     def test_replayed(self, project):
         """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
-        said = [project.start("warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1")]
+        how, shown = {"options": ("-W", "always")}, {"PYOPENCL_COMPILER_OUTPUT": "1"}
+        said = [project.start("warned", **how, **shown)]
         project.finish()
-        said.append(
-            project.start(
-                "warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1", warm=True
-            )
-        )
-        said.append(project.start("warned", options=("-W", "always"), warm=True))
+        said.append(project.start("warned", **how, **shown, warm=True))
+        said.append(project.start("warned", **how, warm=True))
         assert [run.code for run in said] == [0, 0, 0], said
         assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]
         assert all("CompilerWarning" in run.stderr for run in said)
         assert "Non-empty compiler output" in said[2].stderr
-
-
-def _keys(store) -> list[Key]:
-    from kcl.cache.entry import Entry
-
-    return [Entry.unpack(store.get(address)).key for address in store.scan()]
 
 
 def _own(project) -> set[str]:

@@ -276,36 +276,34 @@ def check(program: Program, told: Mapping[str, Said]) -> None:
     assert not found, "\n".join(found)
 
 
-def ran(every: Sequence[Program], *ways: str) -> Any:
-    """Make the fixture of a module: what the processes of the selected programs said, by title."""
+def compared(every: Sequence[Program], *ways: str) -> Any:
+    """Make the test of a module: each program says in each run, by each way to use kcl, what it says without kcl.
+
+    The selected programs share their processes, unless they run alone.
+    """
     known: dict[tuple[str, str], dict[str, Said]] = {}
 
-    @pytest.fixture
-    def told(
-        request: pytest.FixtureRequest, platform_name: str, tmp_path_factory: pytest.TempPathFactory
-    ) -> dict[str, dict[str, Said]]:
-        wanted = request.node.callspec.params["program"]
-        if wanted.platform not in ("", platform_name):
-            pytest.skip(f"for {wanted.platform} alone")
-        if (platform_name, wanted.title) not in known:
-            here = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
-            selected = {
-                item.callspec.params["program"].title
-                for item in here
-                if "program" in item.callspec.params
-            }
+    @pytest.mark.parametrize("program", every, ids=str)
+    def test(
+        program: Program,
+        platform_name: str,
+        request: pytest.FixtureRequest,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        if program.platform not in ("", platform_name):
+            pytest.skip(f"for {program.platform} alone")
+        if (platform_name, program.title) not in known:
+            items = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
+            selected = [item.callspec.params.get("program") for item in items]
             shared = [
                 one
                 for one in every
-                if one.title in selected and one.platform in ("", platform_name)
+                if one in selected and not one.alone and one.platform in ("", platform_name)
             ]
-            programs = [wanted] if wanted.alone else [one for one in shared if not one.alone]
-            found = Group(
-                programs, Child(tmp_path_factory.mktemp("beside")), platform_name, ways
-            ).run()
-            known.update({(platform_name, title): said for title, said in found.items()})
-        return {
-            title: said for (platform, title), said in known.items() if platform == platform_name
-        }
+            group = [program] if program.alone else shared
+            child = Child(tmp_path_factory.mktemp("beside"))
+            said = Group(group, child, platform_name, ways).run()
+            known.update({(platform_name, title): runs for title, runs in said.items()})
+        check(program, known[platform_name, program.title])
 
-    return told
+    return test

@@ -21,7 +21,7 @@ def watch(event, arguments):
 def main(platform: str, factor: str) -> None:
     """Launch a kernel of each front end."""
     import numpy as np
-    import pyopencl as cl
+    from opened import queue_on
 
     import kcl
 
@@ -41,9 +41,7 @@ def main(platform: str, factor: str) -> None:
 
     looks = []
     kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     x, by = np.arange(16, dtype=np.float32), int(factor)
     _event, (y,) = scaled(by)(queue, x=x)
     assert np.array_equal(y, x * by)

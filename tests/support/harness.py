@@ -169,28 +169,31 @@ class Child:
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.run(code, *arguments, options=options, **variables))
+        return self.script(*options, "-c", textwrap.dedent(code), *arguments, **variables)
 
-    def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
-        """Run a file and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.python(path, *arguments, **variables))
+    def script(self, *words: object, **options: Any):
+        """Run Python as `python` does and return the JSON that it prints in its last line; the child must end well."""
+        return json.loads(self.finished(*words, **options).stdout.splitlines()[-1])
 
     def python(
         self,
         *words: object,
         cwd: pathlib.Path | str | None = None,
         stdin: str | None = None,
+        timeout: float = 300,
         **variables: str,
     ):
         """Run Python with these words on its command line and return the finished process, whatever its end."""
         command, environment = [sys.executable, *map(str, words)], self.environment(**variables)
         streams = {"text": True, "capture_output": True, "input": stdin}
         return subprocess.run(
-            command, env=environment, cwd=cwd or self.directory, timeout=300, **streams
+            command, env=environment, cwd=cwd or self.directory, timeout=timeout, **streams
         )
 
-    def _said(self, done: subprocess.CompletedProcess[str]):
-        assert done.returncode == 0, (
+    def finished(self, *words: object, status: int = 0, **options: Any):
+        """Run Python as `python` does and return the finished process, which must end with this status."""
+        done = self.python(*words, **options)
+        assert done.returncode == status, (
             f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         )
-        return json.loads(done.stdout.splitlines()[-1])
+        return done

@@ -77,6 +77,7 @@ def main(platform: str, threads: int, kernels: int) -> None:
     import crowd
     import numpy as np
     import pyopencl as cl
+    from opened import queue_on
 
     from kcl.cache import locks
 
@@ -87,8 +88,7 @@ def main(platform: str, threads: int, kernels: int) -> None:
         return wait(*arguments)
 
     locks.wait = noted
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
+    context = queue_on(platform).context
     together, wrong = threading.Barrier(threads), []
     shared = [
         crowd.shifted(number) if number % 3 == 2 else crowd.added(number)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+from opened import queue_on
 
 import kcl
 
@@ -81,9 +82,7 @@ def resident() -> int:
 
 def main(platform: str, programs: int, launches: int, way: str) -> None:
     """Launch, and print by how much the memory grew."""
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     launch = (with_kcl if way == "kcl" else by_hand)(queue, programs)
     launch(0)
     before = resident()
@@ -91,8 +90,6 @@ def main(platform: str, programs: int, launches: int, way: str) -> None:
         launch(number)
         if number % 100 == 0:
             queue.finish()
-        if number % max(1, launches // 10) == 0 and os.environ.get("SAY"):
-            print(number, resident() - before, file=sys.stderr)
     queue.finish()
     print(resident() - before)
     kcl.flush()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+from opened import queue_on
 
 import kcl
 
@@ -335,9 +336,7 @@ def _on_device(queue: cl.CommandQueue, value: Any) -> Any:
 
 
 def main(platform: str, order: str, *titles: str) -> None:
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     chosen = [PROGRAMS[title] for title in titles or PROGRAMS]
     handles = [one.recipe(**one.parameters) for one in chosen]
     if order == "after":

@@ -4,7 +4,9 @@ import textwrap
 from typing import NamedTuple
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 OWN = """
 import functools
@@ -254,12 +256,4 @@ PROGRAMS = [program(title, reads) for title, reads in [*KEYED.items(), *REFUSED.
 PROGRAMS += [
     program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::4]
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_callables(program, told):
-    """The number is that of a process without a cache; a callable that is refused is named, and stores nothing."""
-    check(program, told[program.title])
+test_callables = compared(PROGRAMS, "install")

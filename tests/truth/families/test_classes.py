@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
-from beside import UNITS, Program, check, ran
+from beside import UNITS, Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 PROGRAMS = [
     Program(
@@ -136,12 +138,4 @@ PROGRAMS = [
     ),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, "face", "run", "late")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_classes(program, told):
-    """A program that asks classes of loopy prints in each run what it prints without kcl."""
-    check(program, told[program.title])
+test_classes = compared(PROGRAMS, "face", "run", "late")

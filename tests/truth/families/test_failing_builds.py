@@ -6,7 +6,7 @@ Each program says in each run, with `kcl.install()`, what it says under Python a
 import json
 
 import pytest
-from beside import WAYS, Program, check, ran
+from beside import WAYS, Program, compared
 from beside_driver import plain
 from harness import PLATFORMS, Child
 
@@ -138,14 +138,7 @@ PROGRAMS = [
     )
     for title, text in TEXTS.items()
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.slow_platforms
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told):
-    """A program says with kcl what it says without, in each run."""
-    check(program, told[program.title])
+test_program = pytest.mark.slow_platforms(compared(PROGRAMS, "install"))
 
 
 def run(child: Child, way: str, text: str, *arguments: str, **variables: str):

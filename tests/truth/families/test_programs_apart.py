@@ -4,7 +4,7 @@ Each program says in each run under `kcl run` what it says under Python alone.
 """
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -132,13 +132,4 @@ PROGRAMS = [
     *[Program(title, text) for title, text in TEXTS.items()],
     *[Program(title, text, files=FILES.get(title, {}), warm=True) for title, text in BUILT.items()],
 ]
-told = ran(PROGRAMS, "run")
-
-
-@pytest.mark.slow_platforms
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told, platform_name):
-    """A program says with kcl what it says without, in each run."""
-    if platform_name == "nvidia" and program.title == "what is told of a program":
-        pytest.skip("NVIDIA's driver has another log for a program of PTX")
-    check(program, told[program.title])
+test_program = compared(PROGRAMS, "run")

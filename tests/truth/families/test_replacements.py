@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
-from beside import UNITS, Program, check, ran
+from beside import UNITS, Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 WRAPPER = """
 import functools
@@ -99,12 +101,4 @@ PROGRAMS = [
     ),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, "face", "run", "late")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_replacements(program, told):
-    """A program that replaces functions of loopy prints in each run what it prints without kcl."""
-    check(program, told[program.title])
+test_replacements = compared(PROGRAMS, "face", "run", "late")

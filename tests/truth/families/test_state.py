@@ -8,8 +8,10 @@ changed nothing is stored, and the program says so.
 from typing import Any
 
 import pytest
-from beside import Group, Program, check, differences, ran
+from beside import Group, Program, compared, differences
 from harness import Child
+
+pytestmark = pytest.mark.slow
 
 HEAD = """\
 import functools
@@ -215,14 +217,7 @@ PROGRAMS = [
     for group, (before, programs) in GROUPS.items()
     for title, one in programs.items()
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_numbers(program, told):
-    """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""
-    check(program, told[program.title])
+test_numbers = compared(PROGRAMS, "install")
 
 
 @pytest.mark.slow
