@@ -89,7 +89,6 @@ class Container:
 
 @pytest.fixture
 def container():
-    """A container with an empty cache."""
     with tempfile.TemporaryDirectory(prefix="kcl-container-") as name:
         yield Container(pathlib.Path(name))
 

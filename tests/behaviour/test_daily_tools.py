@@ -168,7 +168,6 @@ class TestTools:
         assert answers(filled, "-O", "driver.py") == [RIGHT]
 
     def test_zipapp(self, filled, tmp_path):
-        """The modules lie in one archive, by zipapp of Python's library."""
         (tmp_path / "app").mkdir()
         shutil.copy(filled.directory / "kernels.py", tmp_path / "app")
         shutil.copy(filled.directory / "driver.py", tmp_path / "app" / "__main__.py")
@@ -176,7 +175,6 @@ class TestTools:
         assert answers(filled, tmp_path / "app.pyz", cwd=tmp_path) == [RIGHT]
 
     def test_make(self, filled):
-        """Two processes at one time, by `make -j 2`."""
         (filled.directory / "Makefile").write_text(MAKE.replace("PYTHON", sys.executable))
         code = "import os; os.execvp('make', ['make', '-j', '2'])"
         assert answers(filled, "-c", code) == [RIGHT, RIGHT]
@@ -209,7 +207,6 @@ class TestTools:
 
     @pytest.mark.slow
     def test_papermill(self, filled, tmp_path):
-        """A notebook that papermill executes."""
         for name in ("papermill", "ipykernel"):
             pytest.importorskip(name)
         (filled.directory / "cells.ipynb").write_text(json.dumps(NOTEBOOK))
@@ -219,7 +216,6 @@ class TestTools:
 
     @pytest.mark.slow
     def test_snakemake(self, filled):
-        """Two jobs of a workflow of Snakemake."""
         pytest.importorskip("snakemake")
         (filled.directory / "Snakefile").write_text(SNAKEMAKE.replace("PYTHON", sys.executable))
         assert answers(filled, "-m", "snakemake", "--cores", "2") == []

@@ -95,6 +95,5 @@ def test_entries_of_open_dtypes(runs, name):
 
 
 def test_wrong_hits_are_possible_to_see(runs):
-    """The comparison finds a difference where there is one."""
     cold, _warm = runs
     assert differences(cold["numpy_in_and_out"]["loopy"], cold["device_in_and_out"]["kcl"])

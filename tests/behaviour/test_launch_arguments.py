@@ -34,7 +34,6 @@ kernel void added(global const float *x, global float *y, int n) { y[get_global_
 
 @kcl.kernel
 def numbered(global_size="n", local_size=None):
-    """Write the sizes of the launch into each element."""
     scalars = [kcl.Scalar(name, np.int32) for name in ("value", "n")]
     arguments = [kcl.Array("x", np.int32, "n", "inout"), *scalars]
     sizes = {"global_size": global_size, "local_size": local_size}
@@ -43,7 +42,6 @@ def numbered(global_size="n", local_size=None):
 
 @kcl.kernel
 def sampled():
-    """y[j, i] = picture[j, i + 1] as the sampler says, other = y + 1."""
     y = kcl.Array("y", np.float32, ("picture.height", "picture.width"), "out")
     other = kcl.Image("other", direction="out")
     arguments = [kcl.Image("picture"), kcl.Sampler("how"), other, y]
@@ -53,7 +51,6 @@ def sampled():
 
 @kcl.kernel
 def added():
-    """y = x + 1."""
     arrays = [kcl.Array("x", np.float32, "n"), kcl.Array("y", np.float32, "n", "out")]
     arguments = [*arrays, kcl.Scalar("n", np.int32)]
     return kcl.Source(ADDED, entry="added", arguments=arguments, global_size="n")
@@ -61,7 +58,6 @@ def added():
 
 @pytest.fixture
 def images(queue):
-    """Skip where the device has no images."""
     if not all(device.image_support for device in queue.context.devices):
         pytest.skip("this device has no images")
 
@@ -89,7 +85,6 @@ def read(queue, memory):
 
 
 def picture(queue, values, flags=cl.mem_flags.READ_WRITE, shape=None):
-    """Return a 2D image of floats."""
     array = np.ascontiguousarray(values, np.float32)
     image_format = cl.ImageFormat(cl.channel_order.R, cl.channel_type.FLOAT)
     found = cl.create_image(queue.context, flags, image_format, shape=shape or array.shape[::-1])
@@ -99,7 +94,6 @@ def picture(queue, values, flags=cl.mem_flags.READ_WRITE, shape=None):
 
 
 def sampler(queue, mode=cl.addressing_mode.CLAMP_TO_EDGE):
-    """Return a sampler for whole coordinates."""
     return cl.Sampler(queue.context, False, mode, cl.filter_mode.NEAREST)
 
 
@@ -128,7 +122,6 @@ class TestSVM:
 
     @pytest.mark.usefixtures("not_nvidia")
     def test_array_of_numpy(self, queue):
-        """`cl.SVM` around an array of numpy, beside a numpy array and a buffer."""
         svm(queue, [0])
         x = cl.csvm_empty(queue.context, 4, np.float32)
         cl.enqueue_copy(queue, cl.SVM(x), np.arange(4, dtype=np.float32))
@@ -146,7 +139,6 @@ class TestImages:
     SHIFTED = ((1, 2, 2), (4, 5, 5))
 
     def good(self, queue):
-        """Return the arguments of a right call."""
         images = {name: picture(queue, self.VALUES) for name in ("picture", "other")}
         return {**images, "how": sampler(queue)}
 
@@ -225,8 +217,6 @@ DECLARED = {"global_size": 4, "local_size": 4, "global_offset": 0}
 
 @pytest.mark.slow_platforms
 class TestLaunchSizes:
-    """`global_size`, `local_size` and `global_offset` in the call."""
-
     @pytest.mark.parametrize(
         ("given", "local", "size", "offset"),
         [
@@ -345,8 +335,6 @@ class TestLaunchSizes:
 @pytest.mark.slow_platforms
 @pytest.mark.usefixtures("_hot")
 class TestPlayed:
-    """Calls with sizes are played too, each with its own."""
-
     SIZES = (
         {},
         {"local_size": (1,)},
@@ -359,7 +347,6 @@ class TestPlayed:
     )
 
     def test_same_arrays_other_sizes(self, queue):
-        """The same array, launched with other sizes in turns."""
         kernel, x = numbered(local_size=4), zeros(queue)
         for value, given in enumerate(self.SIZES * 4):
             x.fill(0)
@@ -392,7 +379,6 @@ class TestPlayed:
             assert y.get(queue).tolist() == [6] * 4
 
     def test_bound(self, queue):
-        """A bound kernel takes the sizes of each of its launches."""
         kernel, x = numbered(local_size=4), zeros(queue)
         sizes = {"global_size": (4,), "global_offset": (0,), "local_size": (1,)}
         bound = kernel.bind(queue, x=x, value=1, **sizes)

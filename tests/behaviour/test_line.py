@@ -170,18 +170,17 @@ class TestNoise:
 
 
 @pytest.mark.slow_platforms
-class TestBuildLog:
-    def test_replayed(self, project):
-        """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
-        how, shown = {"options": ("-W", "always")}, {"PYOPENCL_COMPILER_OUTPUT": "1"}
-        said = [project.start("warned", **how, **shown)]
-        project.finish()
-        said.append(project.start("warned", **how, **shown, warm=True))
-        said.append(project.start("warned", **how, warm=True))
-        assert [run.code for run in said] == [0, 0, 0], said
-        assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]
-        assert all("CompilerWarning" in run.stderr for run in said)
-        assert "Non-empty compiler output" in said[2].stderr
+def test_replayed(project):
+    """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
+    how, shown = {"options": ("-W", "always")}, {"PYOPENCL_COMPILER_OUTPUT": "1"}
+    said = [project.start("warned", **how, **shown)]
+    project.finish()
+    said.append(project.start("warned", **how, **shown, warm=True))
+    said.append(project.start("warned", **how, warm=True))
+    assert [run.code for run in said] == [0, 0, 0], said
+    assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]
+    assert all("CompilerWarning" in run.stderr for run in said)
+    assert "Non-empty compiler output" in said[2].stderr
 
 
 def _own(project) -> set[str]:

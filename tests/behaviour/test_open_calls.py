@@ -69,7 +69,6 @@ def played(monkeypatch):
 
 
 def array(queue, kind=cl_array.Array, dtype=np.float32):
-    """Return the numbers 0 to 63 on the device."""
     made = kind(queue, (64,), dtype)
     made.set(np.arange(64, dtype=dtype))
     return made

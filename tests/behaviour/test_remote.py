@@ -30,7 +30,6 @@ class Machine:
         self.variables, self.settings = variables, {}
 
     def sets(self, **settings):
-        """Add to the settings file."""
         self.settings |= settings
         place = self.child.home / ".config" / "kcl"
         place.mkdir(parents=True, exist_ok=True)
@@ -40,7 +39,6 @@ class Machine:
         return self
 
     def start(self, *command, **variables):
-        """Start a Python command here."""
         env = self.child.environment(
             XDG_CONFIG_HOME=str(self.child.home / ".config"),
             **{"KCL_REMOTE_NAME": PROJECT, **self.variables, **variables},
@@ -51,11 +49,9 @@ class Machine:
         )
 
     def run(self, *command, code=0, **variables):
-        """Run a Python command, which must end as told; return both its outputs."""
         return ended(self.start(*command, **variables), code)
 
     def drive(self, factor=1, **variables):
-        """Run the driver; return what it saw."""
         output, _error = self.run(DRIVER, self.platform, factor, **variables)
         return json.loads(output.splitlines()[-1])
 
@@ -91,13 +87,11 @@ if __name__ == "__main__":
 
 
 def among(seen, wanted):
-    """Return the facts of a process that are asked about."""
     return {name: seen[name] for name in wanted}
 
 
 @pytest.fixture
 def machine(tmp_path, platform_name):
-    """Return a function that makes a machine."""
     return lambda name, **variables: Machine(tmp_path / name, platform_name, **variables)
 
 
@@ -196,31 +190,30 @@ if __name__ == "__main__":
 """
 
 
-class TestProject:
-    def test_ways_to_start(self, machine, tmp_path, platform_name):
-        """The tests of a project are warm at the first run, however they are started and wherever the clone lies."""
-        address = remotes.directory(tmp_path / "remote")
-        variables = {"KCL_REMOTE": address, "KCL_REMOTE_NAME": ""}
-        variables["PYOPENCL_CTX"] = PLATFORMS[platform_name]
+def test_ways_to_start(machine, tmp_path, platform_name):
+    """The tests of a project are warm at the first run, however they are started and wherever the clone lies."""
+    address = remotes.directory(tmp_path / "remote")
+    variables = {"KCL_REMOTE": address, "KCL_REMOTE_NAME": ""}
+    variables["PYOPENCL_CTX"] = PLATFORMS[platform_name]
 
-        def clone(number, project="app"):
-            one = machine(f"{project}-{number}", **variables).sets(remote_unsigned=[address])
-            (one.child.directory / "test_a.py").write_text(TESTS)
-            (one.child.directory / "pyproject.toml").write_text(f"[project]\nname = '{project}'\n")
-            return one
+    def clone(number, project="app"):
+        one = machine(f"{project}-{number}", **variables).sets(remote_unsigned=[address])
+        (one.child.directory / "test_a.py").write_text(TESTS)
+        (one.child.directory / "pyproject.toml").write_text(f"[project]\nname = '{project}'\n")
+        return one
 
-        first = clone(0)
-        first.run("test_a.py")
-        assert "app: pushed: " in first.run("-m", "kcl", "push")[0]
-        ways = [
-            ("-m", "pytest", "-q"),
-            ("-m", "pytest", "-q", "-n", "1"),
-            ("-c", "import pytest; raise SystemExit(pytest.main(['-q']))"),
-        ]
-        for number, way in enumerate(ways, 1):
-            clone(number).run(*way, KCL_STRICT="hit")
-        error = clone(0, "other").run("test_a.py", code=1, KCL_STRICT="hit")[1]
-        assert "CacheMiss" in error
+    first = clone(0)
+    first.run("test_a.py")
+    assert "app: pushed: " in first.run("-m", "kcl", "push")[0]
+    ways = [
+        ("-m", "pytest", "-q"),
+        ("-m", "pytest", "-q", "-n", "1"),
+        ("-c", "import pytest; raise SystemExit(pytest.main(['-q']))"),
+    ]
+    for number, way in enumerate(ways, 1):
+        clone(number).run(*way, KCL_STRICT="hit")
+    error = clone(0, "other").run("test_a.py", code=1, KCL_STRICT="hit")[1]
+    assert "CacheMiss" in error
 
 
 class TestPush:

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.one_platform
 
 @kcl.kernel
 def doubled(factor=2):
-    """Return OpenCL C that scales."""
     code = f"kernel void f(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
     return kcl.Source(
         code, entry="f", arguments=[kcl.Array("x", "float32", "(8,)", "inout")], global_size="(8,)"
@@ -33,7 +32,6 @@ def doubled(factor=2):
 
 @kcl.kernel
 def polynomial():
-    """Return what the new front end takes."""
     return front_end.Polynomial(1, 2, 3)
 
 
@@ -71,7 +69,6 @@ class TestFrontEnd:
 
 @pytest.fixture
 def counting(device, monkeypatch):
-    """A driver of one file, for the platform of the device."""
     monkeypatch.setitem(drivers.TABLE, device.platform.name, driver.ROW)
     drivers.named.cache_clear()
     yield
@@ -93,7 +90,6 @@ class TestDriver:
 
 class TestStore(StoreContract):
     def make(self, tmp_path):
-        """Return the store of one file."""
         return store.Dbm(tmp_path / "cache")
 
     def test_a_file(self, queue, tmp_path, monkeypatch):
@@ -113,7 +109,6 @@ class TestStore(StoreContract):
 
 @kcl.kernel
 def squared(block):
-    """Return OpenCL C that squares in work-groups of `block`."""
     code = "kernel void f(global float *x) { x[get_global_id(0)] *= x[get_global_id(0)] * get_local_size(0); }"
     arguments = [kcl.Array("x", "float32", "(8,)", "inout")]
     return kcl.Source(
@@ -123,7 +118,6 @@ def squared(block):
 
 @pytest.fixture
 def third(monkeypatch):
-    """The layer of tuned block sizes, added by its row and its name."""
     monkeypatch.setitem(layers.TABLE, "blocks", blocks.ROW)
     monkeypatch.setattr(settings, "LAYERS", (*settings.LAYERS, "blocks"))
     process.reset()

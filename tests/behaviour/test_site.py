@@ -23,7 +23,6 @@ pytestmark = [
 
 
 def drive(child, platform_name, mode="run", file="", status=0, **variables):
-    """Run the driver, which must end with this status; return what it said and its last words."""
     words = (DRIVER, PLATFORMS[platform_name], mode, file)
     done = child.finished(*words, status=status, **variables)
     return json.loads(done.stdout or "{}"), done.stderr
@@ -38,7 +37,6 @@ def configured(child, text):
 
 
 def load_into(child, file, site):
-    """Fill a site directory by the command."""
     command = [sys.executable, "-m", "kcl", "load", str(file), "--into", str(site)]
     variables = child.environment(XDG_CACHE_HOME=str(child.directory / "never"))
     subprocess.run(command, env=variables, check=True, capture_output=True, umask=0o077)
@@ -48,7 +46,6 @@ def load_into(child, file, site):
 
 @pytest.fixture(scope="module")
 def bundle(platform_name, tmp_path_factory):
-    """A bundle of the driver."""
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "saved.kclb"
     drive(Child(folder), platform_name, "save", file)
@@ -57,7 +54,6 @@ def bundle(platform_name, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(bundle, tmp_path_factory):
-    """A site directory that the command filled."""
     folder = tmp_path_factory.mktemp("loaded")
     load_into(Child(folder), bundle, folder / "opt")
     return folder / "opt"
@@ -80,7 +76,6 @@ def state_of(folder):
 
 
 def entries(site):
-    """Return the files of the entries."""
     return [path for path in site.rglob("*") if path.is_file()]
 
 
@@ -142,7 +137,6 @@ class TestCommands:
         assert f"site {site}: {len(listed)} entries" in run("status")
 
     def test_left_alone(self, site, run):
-        """`purge` and `gc` leave them alone."""
         before = state_of(site)
         run("purge", "--all", "--yes")
         run("gc", "--max-size", "1k")
@@ -158,7 +152,6 @@ class TestCommands:
         assert len(entries(site)) < before
 
     def test_fault(self, site, run):
-        """`status` names what is wrong with it."""
         os.chmod(site, 0o777)
         assert f"site {site}: others can write" in " ".join(run("status").split())
         shutil.rmtree(site)
@@ -212,7 +205,7 @@ def test_owners(site, child, platform_name):
 
 
 IDENTITY = """
-import os, sys
+import os, shlex, sys  # which the other user may be unable to read
 from kcl.cache.stores.directory import Directory
 from kcl.errors import UnusableDirectory
 

@@ -95,31 +95,29 @@ class TestTable:
 
 
 @pytest.mark.one_platform
-class TestOff:
-    @pytest.mark.parametrize("value", ["1", "generator", "binary"])
-    @pytest.mark.slow_cases(3)
-    def test_writes_nothing(self, project, value):
-        """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
-        run = project.run("pair", KCL_NO_CACHE=value)
-        project.finish()
-        assert run.numbers == PAIR
-        written = {path.split(os.sep)[0] for path in project.own_files()}
-        off = set(LAYERS) if value == "1" else {value}
-        assert ("pytools" in written) is ("generator" not in off)
-        assert ("pyopencl" in written) is ("binary" not in off)
-        assert ("kcl" in written) is (off != set(LAYERS))
-        assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
+@pytest.mark.parametrize("value", ["1", "generator", "binary"])
+@pytest.mark.slow_cases(3)
+def test_writes_nothing(project, value):
+    """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
+    run = project.run("pair", KCL_NO_CACHE=value)
+    project.finish()
+    assert run.numbers == PAIR
+    written = {path.split(os.sep)[0] for path in project.own_files()}
+    off = set(LAYERS) if value == "1" else {value}
+    assert ("pytools" in written) is ("generator" not in off)
+    assert ("pyopencl" in written) is ("binary" not in off)
+    assert ("kcl" in written) is (off != set(LAYERS))
+    assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
 
 
 @pytest.mark.one_platform
-class TestOwners:
-    def test_call_of_loopy(self, warm):
-        """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
-        code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
-        run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path)
-        assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
-        assert "set_caching_enabled" in run.reasons("generator")["typed"]
-        assert run.set("binary") == {"hit"}
+def test_call_of_loopy(warm):
+    """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
+    code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
+    run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path)
+    assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
+    assert "set_caching_enabled" in run.reasons("generator")["typed"]
+    assert run.set("binary") == {"hit"}
 
 
 MADE = """
@@ -147,8 +145,6 @@ FORMS = {
 
 @pytest.fixture
 def run(child, platform_name):
-    """Return what runs a program of a form."""
-
     def run(form, *options, **variables):
         by, text = FORMS[form]
         (child.directory / "program.py").write_text(text, encoding="utf-8")

@@ -46,7 +46,6 @@ def entry(number: int, parts: dict[str, str], contents: dict[str, bytes], **meta
 
 
 def code(number: int) -> Entry:
-    """Return a row of generated code."""
     parameters = [["block", str(number)], ["text", repr("x" * 60)]]
     recipe = {"site": f"drivers/{number}.py:{number}", "parameters": parameters}
     arguments = [[name, "ArrayArg", "<f8", True] for name in ("x", "y", "residual", "coefficients")]
@@ -56,7 +55,6 @@ def code(number: int) -> Entry:
 
 
 def program(number: int) -> Entry:
-    """Return a program of that code."""
     parts = {"format": "1", "source": str(number)}
     more = {"platform": POCL, "device": CPU, "options": ["-cl-std=CL1.2"] * 9}
     return entry(number, parts, {"source.cl": b"k", "binary": b"b"}, **more)
@@ -98,7 +96,6 @@ def narrow(root, monkeypatch, tmp_path):
 
 
 def recorded():
-    """Leave statistics and a miss."""
     made = code(1)
     name, digest = made.metadata["kernel"], made.key.digest
     for _ in range(2):
@@ -107,7 +104,6 @@ def recorded():
 
 
 def lines(*words, codes=(0, 1)):
-    """Run a command in this process and return the lines that it prints."""
     done = invoke(*words)
     assert done.exit_code in codes, done.output
     return done.output.splitlines()
@@ -196,16 +192,15 @@ class TestNarrow:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the shell is sh")
-class TestOff:
-    def test_all(self, child):
-        """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
-        kcl = f'"{sys.executable}" -m kcl'
-        ways = [f'eval "$({kcl} env --{way} all)"; {kcl} status --json' for way in ("off", "on")]
-        done = run_command(["sh", "-c", "; echo; ".join(ways)], env=child.environment(), check=True)
-        assert done.stderr == ""
-        off, on = [json.loads(part)["layers"] for part in done.stdout.split("\n\n")]
-        shown = {row["layer"] for row in off if row["kind"] != "neighbour" and row["directory"]}
-        neighbours = {name for name, row in ROWS.items() if row.neighbour}
-        assert {row["layer"] for row in off if not row["on"]} - neighbours == shown
-        assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < shown
-        assert all(row["on"] for row in on if row["kind"] != "neighbour")
+def test_all(child):
+    """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
+    kcl = f'"{sys.executable}" -m kcl'
+    ways = [f'eval "$({kcl} env --{way} all)"; {kcl} status --json' for way in ("off", "on")]
+    done = run_command(["sh", "-c", "; echo; ".join(ways)], env=child.environment(), check=True)
+    assert done.stderr == ""
+    off, on = [json.loads(part)["layers"] for part in done.stdout.split("\n\n")]
+    shown = {row["layer"] for row in off if row["kind"] != "neighbour" and row["directory"]}
+    neighbours = {name for name, row in ROWS.items() if row.neighbour}
+    assert {row["layer"] for row in off if not row["on"]} - neighbours == shown
+    assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < shown
+    assert all(row["on"] for row in on if row["kind"] != "neighbour")

@@ -114,7 +114,7 @@ def programs(name: str, **more: Any) -> list[Program]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and [one.arg for one in node.args.args] == ["run"]:
             quiet = "quiet" in map(ast.unparse, node.decorator_list)
-            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue)))\n"
+            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue, X)))\n"
             found.append(Program(title, text + call, asks_nothing=quiet, **more))
     return sorted(found, key=lambda one: not one.asks_nothing)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import loopy as lp
 import numpy as np
+from beside_driver import Run, quiet  # noqa: F401
 from pytools.tag import Tag
 
 DOMAIN = "{[i]: 0<=i<8}"
@@ -20,24 +21,6 @@ SIZED = "[n] -> {[i]: 0<=i<n}"
 X = np.arange(1.0, 9.0)
 VERSION = {"lang_version": (2018, 2)}
 FACTOR = {"factor": 2}
-
-
-def quiet(function):
-    """Mark a program whose later runs do without loopy."""
-    return function
-
-
-class Run:
-    """What a program launches with."""
-
-    def __init__(self, queue):
-        self.queue = queue
-
-    def __call__(self, unit, **arguments):
-        """Launch a unit on 1, 2, ..., 8 and return the sum of all outputs."""
-        _event, outputs = unit(self.queue, **{"x": X, **arguments})
-        found = outputs.values() if isinstance(outputs, dict) else outputs
-        return float(sum(np.asarray(one, np.float64).sum() for one in found))
 
 
 def data(dtype=np.float64):
@@ -53,7 +36,6 @@ def times(texts="z[i] = 2*x[i]", arguments=None, domain=DOMAIN, **keywords):
 
 
 def sized(**keywords):
-    """Return a unit that works on n elements."""
     return lp.make_kernel(
         SIZED,
         "z[i] = 2*x[i]",
@@ -63,7 +45,6 @@ def sized(**keywords):
 
 
 def out():
-    """Return a zeroed output."""
     return np.zeros(8)
 
 

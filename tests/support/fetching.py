@@ -11,11 +11,9 @@ watched: dict[str, list[str]] = {"subprocess.Popen": [], "socket.connect": [], "
 
 
 def watch(event, arguments):
-    """Note the processes that are started, and the connections that are made."""
     if event in watched:
-        watched[event].append(
-            " ".join(map(str, arguments[1])) if event == "subprocess.Popen" else ""
-        )
+        is_process = event == "subprocess.Popen"
+        watched[event].append(" ".join(map(str, arguments[1])) if is_process else "")
 
 
 def main(platform: str, factor: str) -> None:
@@ -47,15 +45,14 @@ def main(platform: str, factor: str) -> None:
     assert np.array_equal(y, x * by)
     shifted(by)(queue, x=y)
     assert np.array_equal(y, x * by + by)
+    marks = ("kcl.remote", "spec_from_file_location")
+    started = watched["subprocess.Popen"]
     said = {
         "outcomes": sorted({outcome for _layer, outcome in looks}),
         "loopy": "loopy" in sys.modules,
         "remote": sorted(name for name in sys.modules if name.startswith("kcl.remote")),
         "clients": sorted(CLIENTS & sys.modules.keys()),
-        "children": sum(
-            "kcl.remote" in text or "spec_from_file_location" in text
-            for text in watched["subprocess.Popen"]
-        ),
+        "children": sum(any(mark in text for mark in marks) for text in started),
         "connections": len(watched["socket.connect"]),
     }
     print(json.dumps(said))

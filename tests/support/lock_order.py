@@ -22,7 +22,6 @@ _numbers = itertools.count()
 
 
 def held() -> list[Watched]:
-    """Return the locks that this thread holds."""
     found: list[Watched] = _thread.__dict__.setdefault("held", [])
     return found
 
@@ -72,7 +71,6 @@ def watching(make: Any) -> Any:
 
 
 def main(platform: str, threads: int, kernels: int) -> None:
-    """Watch, launch, and print what was seen."""
     threading.Lock, threading.RLock = watching(threading.Lock), watching(threading.RLock)  # type: ignore[misc]
     import crowd
     import numpy as np

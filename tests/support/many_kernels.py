@@ -32,7 +32,6 @@ kernel void added(global float *x, int n) {{
 
 @kcl.kernel
 def added(number: int) -> kcl.Source:
-    """x += number."""
     arguments = [kcl.Array("x", np.float32, "(n,)", "inout"), kcl.Scalar("n", np.int32)]
     return kcl.Source(
         TEXT.format(number),
@@ -44,7 +43,6 @@ def added(number: int) -> kcl.Source:
 
 
 def binaries() -> list[bytes]:
-    """Return the binaries of kcl's entries."""
     from kcl.cache.entry import Entry
 
     places = sorted(pathlib.Path(os.environ["XDG_CACHE_HOME"]).glob("pyopencl/kcl-*/*/added-*"))
@@ -52,13 +50,11 @@ def binaries() -> list[bytes]:
 
 
 def with_kcl(queue: cl.CommandQueue, programs: int) -> Callable[[int], object]:
-    """Return what launches a new Kernel."""
     x = cl_array.zeros(queue, SIZE, np.float32)
     return lambda number: added(number % programs)(queue, x=x)
 
 
 def by_hand(queue: cl.CommandQueue, programs: int) -> Callable[[int], object]:
-    """Return what launches a kernel of a binary."""
     x, stored = cl_array.zeros(queue, SIZE, np.float32), binaries()
     assert len(stored) == programs
 
@@ -81,7 +77,6 @@ def resident() -> int:
 
 
 def main(platform: str, programs: int, launches: int, way: str) -> None:
-    """Launch, and print by how much the memory grew."""
     queue = queue_on(platform)
     launch = (with_kcl if way == "kcl" else by_hand)(queue, programs)
     launch(0)

@@ -4,35 +4,15 @@ Each function `(run)` is a program, see `beside.programs` and test_recorded_case
 """
 
 import importlib
-import warnings
 
 import numpy as np
+from beside_driver import Run, quiet  # noqa: F401
 
 import kcl
 import kcl.loopy as lp
 
 X = np.arange(1, 17, dtype=np.float32)
 _real = importlib.import_module  # gives the real loopy, whoever asks
-
-
-def quiet(function):
-    """Mark a program whose later runs do without loopy."""
-    return function
-
-
-class Run:
-    """What a case launches with."""
-
-    def __init__(self, queue):
-        self.queue, self.context = queue, queue.context
-
-    def __call__(self, kernel, **arguments):
-        """Launch a Kernel, a unit or an executor on 1, 2, ..., 16; return the sum of all outputs."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _event, outputs = kernel(self.queue, **{"x": X, **arguments})
-        found = outputs.values() if isinstance(outputs, dict) else outputs
-        return float(sum(np.asarray(one, np.float64).sum() for one in found))
 
 
 def scaled(times, loopy=lp, name="scaled", **keywords):

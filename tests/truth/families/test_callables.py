@@ -188,7 +188,7 @@ REFUSED = {
     "a function": Reads("own", "def own(_info):\n    return pkg.times(STATE)", CODE),
     "a partial of the program's function": Reads(
         "pkg.Calls(functools.partial(own, STATE))",
-        "def own(number, _info):\n    return pkg.times(number)",
+        "def own(n, _info):\n    return pkg.times(n)",
         CODE,
     ),
     "an object of the program": Reads(
@@ -241,7 +241,6 @@ REFUSED = {
 
 
 def program(title: str, reads: Reads, how: str = "") -> Program:
-    """Write the program of a callable."""
     own = OWN.replace("SETUP", textwrap.dedent(reads.setup).strip())
     package = PACKAGE.replace(*reads.edit) if reads.edit[0] else PACKAGE
     files = {

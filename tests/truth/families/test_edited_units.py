@@ -134,7 +134,6 @@ DRIVES = {
 
 
 def main(body: str) -> str:
-    """Write the text of a program."""
     return f"{MAIN}def main(queue):{body}"
 
 
