@@ -19,7 +19,7 @@ import sys
 
 import kcl
 import numpy as np
-from opened import queue_on
+from opened import over_x, queue_on
 
 
 @kcl.kernel
@@ -33,9 +33,7 @@ def filled(number=3):
 
 @kcl.kernel
 def doubled():
-    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
-    x = kcl.Array("x", np.float32, "(4,)", "inout")
-    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(4,)")
+    return over_x("doubled", "*= 2")
 
 
 def work(_number=0):

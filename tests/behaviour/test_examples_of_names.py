@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 from harness import PLATFORMS, platforms
-from opened import queue_on
+from opened import over_x, queue_on
 
 import kcl
 
@@ -33,9 +33,7 @@ PUBLIC = public()
 
 @kcl.kernel
 def doubled(factor=2):
-    text = f"kernel void doubled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    arguments = [kcl.Array("x", np.float32, "(4,)", "inout")]
-    return kcl.Source(text, entry="doubled", arguments=arguments, global_size="(4,)")
+    return over_x("doubled", f"*= {factor}")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Faults: whatever happens to the files below, the numbers are right, the run ends well, and the next one hits."""
 
 import contextlib
-import marshal
 import os
 import random
 import shutil
@@ -18,13 +17,6 @@ OTHERS = ("typed", "untyped", "untyped float64", "untyped once more")
 INPUTS = {name: number for name, number in NUMBERS.items() if name not in OTHERS}
 SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global"]
 SINGLE += ["from_class"]
-RAISING = {
-    "control": "import no_such_module_of_anybody",
-    "body": "from kcl.errors import NameOfAnotherKcl",
-    "helped": "raise RuntimeError('at module level')",
-    "elsewhere": "import kcl; kcl.code.no_such_name",
-    "closed": "raise __import__('kcl').RecipeError('of stored code')",
-}
 
 
 def flipped(blob, position):
@@ -58,38 +50,21 @@ def goes_on(warm):
 
 
 @pytest.mark.faults
-class TestDamagedEntries:
-    @pytest.mark.parametrize("layer", ["binary", "generator"])
-    def test_rejected_and_replaced(self, warm, layer):
-        """Flipped, cut, extended, empty and zeroed entries: no signal, right numbers, one error each, replaced."""
-        store = warm.binaries if layer == "binary" else warm.rows
-        find = warm.binary_of if layer == "binary" else warm.row_of
-        found = [find(kernel) for kernel in SINGLE]
-        for number, (address, entry) in enumerate(found):
-            store.put(address, damages(entry.pack())[number])
-        self.replaces(warm, layer, SINGLE)
-
-    @pytest.mark.one_platform
-    def test_invoker_that_raises(self, warm):
-        """Whatever a stored invoker raises as it is executed, it is made anew: one error each, and right numbers."""
-        for kernel, line in RAISING.items():
-            address, entry = warm.row_of(kernel)
-            text = f"{line}\n{entry.parts['invoker.py'].decode()}"
-            entry.parts["invoker.py"] = text.encode()
-            entry.parts["invoker.code"] = marshal.dumps(compile(text, "invoker", "exec"))
-            warm.rows.put(address, entry.pack())
-        self.replaces(warm, "generator", RAISING)
-
-    @staticmethod
-    def replaces(warm, layer, kernels):
-        """Each of these kernels has one error; all are set aside, made anew, and hit in the next run."""
-        run = warm.run("inputs")
-        assert run.numbers == INPUTS
-        outcomes = run.outcomes(layer)
-        wrong = {kernel: outcome for kernel, outcome in outcomes.items() if outcome != ["hit"]}
-        assert wrong == {kernel: ["error"] for kernel in kernels}
-        assert run.said["stats"][layer]["errors"] == len(warm.quarantined) == len(kernels)
-        goes_on(warm)
+@pytest.mark.parametrize("layer", ["binary", "generator"])
+def test_rejected_and_replaced(warm, layer):
+    """Flipped, cut, extended, empty and zeroed entries: no signal, right numbers, one error each, replaced."""
+    store = warm.binaries if layer == "binary" else warm.rows
+    find = warm.binary_of if layer == "binary" else warm.row_of
+    found = [find(kernel) for kernel in SINGLE]
+    for number, (address, entry) in enumerate(found):
+        store.put(address, damages(entry.pack())[number])
+    run = warm.run("inputs")
+    assert run.numbers == INPUTS
+    outcomes = run.outcomes(layer)
+    wrong = {kernel: outcome for kernel, outcome in outcomes.items() if outcome != ["hit"]}
+    assert wrong == {kernel: ["error"] for kernel in SINGLE}
+    assert run.said["stats"][layer]["errors"] == len(warm.quarantined) == len(SINGLE)
+    goes_on(warm)
 
 
 @pytest.mark.one_platform

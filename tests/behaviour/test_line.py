@@ -8,8 +8,6 @@ import pytest
 import warm_modules
 from project import NUMBERS, PROGRAMS, X
 
-from kcl.cache.entry import Entry
-
 GENERATORS = {"loopy", "islpy", "pymbolic", "genpy", "cgen"}
 # kernel -> file, text, other text, the number that follows
 CHANGES = {
@@ -59,12 +57,6 @@ class TestRuns:
         assert warm.own_files(journal=False) == before
         (record,) = set(warm.own_files()) - records
         assert record.startswith(os.path.join("kcl", "journal", "run-"))
-
-    @pytest.mark.slow_platforms
-    def test_empty_driver_cache(self, warm, tmp_path):
-        """kcl's entries load with PoCL's own cache empty, and with it switched off: nothing is compiled."""
-        assert warm.run(warm=True, POCL_CACHE_DIR=str(tmp_path / "empty")).numbers == NUMBERS
-        assert warm.run(warm=True, POCL_KERNEL_CACHE="0").numbers == NUMBERS
 
 
 class TestImports:
@@ -132,15 +124,6 @@ class TestChanges:
             warm.edit(file, after, before)
         assert warm.run(warm=True).numbers == NUMBERS
 
-    @pytest.mark.one_platform
-    def test_file_that_was_absent(self, warm):
-        """A removed file is a miss, and the recipe's own error for it is the user's to see."""
-        (warm.folder / "factor.txt").unlink()
-        run = warm.start("inputs")
-        assert run.code == 1
-        assert "FileNotFoundError" in run.stderr
-        assert "factor.txt" in run.stderr
-
 
 @pytest.mark.slow_platforms
 class TestNoise:
@@ -156,17 +139,6 @@ class TestNoise:
         command = (str(elsewhere / "driver.py"),)
         run = warm.run(warm=True, command=command, cwd="/", PYTHONHASHSEED="77")
         assert run.numbers == NUMBERS
-
-    def test_keys_hold_no_path(self, filled):
-        """No part of any key names a directory of this machine."""
-        project = filled.project
-        stores = (project.binaries, project.rows)
-        blobs = [store.get(address) for store in stores for address in store.scan()]
-        keys = [Entry.unpack(blob).key for blob in blobs]
-        assert len(keys) >= 2 * PROGRAMS
-        for part in (part for key in keys for part in key.parts):
-            assert str(project.child.directory) not in part.value
-            assert os.path.expanduser("~") not in part.value
 
 
 @pytest.mark.slow_platforms

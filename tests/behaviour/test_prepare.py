@@ -9,17 +9,13 @@ import pytest
 from harness import PLATFORMS
 
 HEAD = """
-import numpy as np
-
 import kcl
-from opened import queue_on
+from opened import over_x, queue_on
 
 
 @kcl.kernel
 def filled(number):
-    text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
-    arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
-    return kcl.Source(text, entry="filled", arguments=arguments, global_size="(4,)")
+    return over_x("filled", f"= {number}", "out")
 
 
 """

@@ -167,16 +167,13 @@ class TestOff:
 TESTS = """
 import numpy as np
 import pyopencl as cl
-import pytest
 import kcl
+from opened import over_x
 
 
 @kcl.kernel
 def doubled():
-    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
-    return kcl.Source(
-        text, entry="doubled", arguments=[kcl.Array("x", np.float32, "(4,)", "inout")], global_size="(4,)"
-    )
+    return over_x("doubled", "*= 2")
 
 
 def test_doubled():

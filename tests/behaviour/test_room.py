@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from opened import over_x
 from rooms import blocks, driver, front_end, store
 from store_contract import StoreContract
 
@@ -24,10 +25,7 @@ pytestmark = pytest.mark.one_platform
 
 @kcl.kernel
 def doubled(factor=2):
-    code = f"kernel void f(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    return kcl.Source(
-        code, entry="f", arguments=[kcl.Array("x", "float32", "(8,)", "inout")], global_size="(8,)"
-    )
+    return over_x("f", f"*= {factor}", size=8)
 
 
 @kcl.kernel

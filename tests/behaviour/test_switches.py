@@ -95,22 +95,6 @@ class TestTable:
 
 
 @pytest.mark.one_platform
-@pytest.mark.parametrize("value", ["1", "generator", "binary"])
-@pytest.mark.slow_cases(3)
-def test_writes_nothing(project, value):
-    """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
-    run = project.run("pair", KCL_NO_CACHE=value)
-    project.finish()
-    assert run.numbers == PAIR
-    written = {path.split(os.sep)[0] for path in project.own_files()}
-    off = set(LAYERS) if value == "1" else {value}
-    assert ("pytools" in written) is ("generator" not in off)
-    assert ("pyopencl" in written) is ("binary" not in off)
-    assert ("kcl" in written) is (off != set(LAYERS))
-    assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
-
-
-@pytest.mark.one_platform
 def test_call_of_loopy(warm):
     """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
     code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
@@ -203,19 +187,6 @@ class TestStrict:
         assert run.code == 1
         assert "CacheMiss: generator layer, kernel 'unknowable': bypass: " in run.stderr
         assert "pass a plain value" in run.stderr
-
-    @pytest.mark.parametrize("layer", LAYERS)
-    @pytest.mark.slow_cases(2)
-    def test_error(self, warm, layer):
-        """A damaged entry raises: an error is no hit."""
-        store = {"generator": warm.rows, "binary": warm.binaries}[layer]
-        find = {"generator": warm.row_of, "binary": warm.binary_of}[layer]
-        address, entry = find("control")
-        store.put(address, entry.pack()[:-1])
-        run = warm.start("pair", KCL_STRICT="hit")
-        assert run.code == 1
-        said = f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside"
-        assert said in run.stderr
 
     def test_fault(self, warm):
         """KCL_STRICT=fault raises the fault itself; a plain miss is none."""

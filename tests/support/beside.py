@@ -29,7 +29,7 @@ SUPPORT = pathlib.Path(__file__).parent
 ALONE = {"KCL_NO_CACHE": "1"}
 OFF = {**ALONE, "LOOPY_NO_CACHE": "1"}  # pyopencl and PoCL find their caches empty
 CACHED = (
-    "alone with loopy's caches"  # which a bypass has too: they may give the code of before a change
+    "alone with loopy's caches"  # which a bypass has too: they may give code of before a change
 )
 # What stands before the driver, and the import of loopy.
 WAYS = {
@@ -94,12 +94,9 @@ class Program(NamedTuple):
     def texts(self, edited: bool, importing: str) -> dict[str, str]:
         """Return the texts of all files."""
         call = "\nmain(queue)\n" if re.search(r"def main\(|import main\b", self.text) else ""
-        found = {
-            f"{self.name}.py": textwrap.dedent(self.text) + call,
-            f"site/{self.name}_lib.py": self.library,
-        }
+        found = {f"{self.name}.py": textwrap.dedent(self.text) + call}
         words = {"NAME": self.name, "THIS": self.this[edited], "IMPORT": importing}
-        files = {**found, **self.files}.items()
+        files = {**found, f"site/{self.name}_lib.py": self.library, **self.files}.items()
         return {self._filled(name, words): self._filled(text, words) for name, text in files}
 
     @staticmethod
@@ -178,40 +175,24 @@ class Group:
         by, importing = WAYS.get(way, WAYS["plain"])
         self._write(edited, importing)
         early = [name.replace("NAME", one.name) for one in self.programs for name in one.early]
-        job = {
-            "platform": PLATFORMS[self.platform],
-            "site": str(self.site),
-            "installed": way == "install",
-        }
-        job |= {"programs": [program.name for program in self.programs], "early": early}
+        job = {"platform": PLATFORMS[self.platform], "site": str(self.site), "early": early}
+        job |= {"programs": [one.name for one in self.programs], "installed": way == "install"}
         cache = self.child.directory / f"cache-{way or ('alone changed' if edited else 'alone')}"
-        variables = {
-            "XDG_CACHE_HOME": str(cache),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **({CACHED: ALONE, "": OFF}.get(way, {})),
-        }
-        variables["CUDA_CACHE_DISABLE"] = (
-            "1"  # with code from its cache NVIDIA's driver has no messages
-        )
-        finished = self.child.python(
-            *by, "driver.py", json.dumps(job), cwd=self.folder, **variables
-        )
-        assert finished.returncode == 0, (
-            f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
-        )
+        variables = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        # With code from its cache NVIDIA's driver has no messages.
+        variables |= {"CUDA_CACHE_DISABLE": "1", **{CACHED: ALONE, "": OFF}.get(way, {})}
+        words = (*by, "driver.py", json.dumps(job))
+        finished = self.child.finished(*words, cwd=self.folder, **variables)
         if os.environ.get("KCL_TEST_SHOW"):
             print(way, finished.stderr)
         assert client.idle(str(cache / "kcl"), 120)
-        return {
-            name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()
-        }
+        printed = json.loads(finished.stdout.splitlines()[-1])
+        return {name: Said(*said) for name, said in printed.items()}
 
     def _write(self, edited: bool, importing: str) -> None:
-        texts = {
-            name: text
-            for one in self.programs
-            for name, text in one.texts(edited, importing).items()
-        }
+        texts: dict[str, str] = {}
+        for program in self.programs:
+            texts |= program.texts(edited, importing)
         packages = {name.split("/")[1] for name in texts if name.count("/") > 1}
         for package in packages:
             about = f"site/{package}-1.0.dist-info"
@@ -229,39 +210,26 @@ class Group:
 def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
     """List where a run differs from Python alone, or from what the program says of it."""
     found = []
+    bypass = program.bypass.replace("NAME", program.name)
     for stage, said in told.items():
         if stage.startswith(CACHED):  # of the group's bypassed programs
             continue
-        right = (
-            told.get("alone changed", told["alone first"])
-            if stage.endswith("changed")
-            else told["alone first"]
-        )
-        old = told.get(f"{CACHED} changed", right) if program.bypass else right
+        first = told["alone first"]
+        right = told.get("alone changed", first) if stage.endswith("changed") else first
+        old = told.get(f"{CACHED} changed", right) if bypass else right
         if not said.is_of(right, old):
             found.append(f"{stage}: {said.answer()}, Python alone {right.answer()}")
-        bypass = program.bypass.replace("NAME", program.name)
-        reasons = [
-            reason
-            for layer, outcome, reason in said.looks
-            if (layer, outcome) == ("generator", "bypass")
-        ]
+        reasons = [reason for *look, reason in said.looks if look == ["generator", "bypass"]]
         if bypass and not stage.startswith("alone") and not any(bypass in one for one in reasons):
             found.append(f"{stage}: no bypass for {bypass!r}: {said.looks}")
-        if (
-            bypass
-            and stage.endswith("second")
-            and any(layer == "binary" for layer, *_more in said.missed())
-        ):
+        is_second, missed = stage.endswith("second"), said.missed()
+        if bypass and is_second and any(layer == "binary" for layer, *_more in missed):
             found.append(f"{stage}: the program is not found: {said.looks}")
-        if program.warm and stage.endswith("second") and (said.missed() or not said.looks):
+        if program.warm and is_second and (missed or not said.looks):
             found.append(f"{stage}: not warm: {said.looks}")
-        if (
-            program.asks_nothing
-            and stage.split()[0] in ("run", "install", "face")
-            and not stage.endswith("first")
-        ):
-            found += [f"{stage}: loopy was imported"] if said.loaded else []
+        is_later = stage.startswith(("run", "install", "face")) and not stage.endswith("first")
+        if program.asks_nothing and is_later and said.loaded:
+            found.append(f"{stage}: loopy was imported")
     return found
 
 

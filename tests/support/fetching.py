@@ -19,7 +19,7 @@ def watch(event, arguments):
 def main(platform: str, factor: str) -> None:
     """Launch a kernel of each front end."""
     import numpy as np
-    from opened import queue_on
+    from opened import over_x, queue_on
 
     import kcl
 
@@ -33,9 +33,7 @@ def main(platform: str, factor: str) -> None:
 
     @kcl.kernel
     def shifted(by=1):
-        text = f"kernel void shifted(global float *x) {{ x[get_global_id(0)] += {by}; }}"
-        arguments = [kcl.Array("x", np.float32, "(16,)", "inout")]
-        return kcl.Source(text, entry="shifted", arguments=arguments, global_size="(16,)")
+        return over_x("shifted", f"+= {by}", size=16)
 
     looks = []
     kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))

@@ -33,13 +33,8 @@ kernel void added(global float *x, int n) {{
 @kcl.kernel
 def added(number: int) -> kcl.Source:
     arguments = [kcl.Array("x", np.float32, "(n,)", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(
-        TEXT.format(number),
-        entry="added",
-        arguments=arguments,
-        global_size="(n,)",
-        local_size=f"({SIZE},)",
-    )
+    sizes = {"global_size": "(n,)", "local_size": f"({SIZE},)"}
+    return kcl.Source(TEXT.format(number), entry="added", arguments=arguments, **sizes)
 
 
 def binaries() -> list[bytes]:
