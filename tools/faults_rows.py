@@ -199,7 +199,7 @@ TESTS = (
         "no usable directory",
         "read-only cache, no home, a file in the place of a folder, a limit on the size of files",
         "tests/behaviour/test_faults.py",
-        "TestDirectories or TestFullDisk",
+        "TestDirectories or file_system",
     ),
     Tests(
         "PoCL without a directory",

@@ -34,38 +34,26 @@ def benchmark(name: str):
 
 @pytest.fixture
 def document() -> dict:
-    """The figures of the documentation."""
     return json.loads((MEASURED / "figures.json").read_text())
 
 
-class TestGoals:
-    """Goals are compared with what was measured, and with nothing else."""
-
-    @pytest.mark.parametrize(("seconds", "verdict"), [(0.1, "reached"), (0.9, "FALLS SHORT")])
-    def test_status(self, tmp_path, seconds, verdict):
-        """A goal is compared with its figure, all others are not measured; the command says how many fall short."""
-        parts = {"imports": {"seconds": {"kcl": [seconds], "pyopencl": [1.0]}}}
-        found = [
-            (goal.title, said)
-            for goal, _, said in benchmark("check").verdicts(parts)
-            if said != "not measured"
-        ]
-        assert found == [(found[0][0], verdict)]
-        (tmp_path / "run.json").write_text(
-            json.dumps({"time": "now", "device": "none", "parts": parts})
-        )
-        command = [sys.executable, BENCHMARKS / "check.py", tmp_path / "run.json"]
-        done = run_command(command, cwd=ROOT)
-        status = int(verdict != "reached")
-        assert done.returncode == status, done.stderr
-        assert f"{status} falls short" in done.stdout
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.1, "reached"), (0.9, "FALLS SHORT")])
+def test_status(tmp_path, seconds, verdict):
+    """A goal is compared with its figure, all others are not measured; the command says how many fall short."""
+    parts = {"imports": {"seconds": {"kcl": [seconds], "pyopencl": [1.0]}}}
+    said = [verdict for _goal, _, verdict in benchmark("check").verdicts(parts)]
+    assert [one for one in said if one != "not measured"] == [verdict]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"time": "now", "device": "none", "parts": parts}))
+    command = [sys.executable, BENCHMARKS / "check.py", path]
+    done = run_command(command, cwd=ROOT)
+    status = int(verdict != "reached")
+    assert done.returncode == status, done.stderr
+    assert f"{status} falls short" in done.stdout
 
 
 class TestTables:
-    """Every part prints what it measured."""
-
     def test_lines(self, document):
-        """A table of some lines comes out of a part's figures."""
         for part, figures in document["parts"].items():
             assert len("\n".join(benchmark(part).lines(figures)).splitlines()) > 2, part
 
@@ -80,53 +68,19 @@ class TestTables:
 
 
 class TestOneRecord:
-    """A figure has one source, so that no two pages say different things."""
-
     def test_within(self, document):
         """Each figure lies within the range or the interval that stands beside it."""
-        found = [
-            (goal.title, figure)
-            for goal, figure, _ in benchmark("check").verdicts(document["parts"])
-        ]
+        goals = benchmark("check").verdicts(document["parts"])
+        figures = {goal.title: figure for goal, figure, _ in goals if figure}
         tuning = benchmark("tuning")
         for name, one in tuning.cases(document["parts"]["tuning"]).items():
             for pair in tuning.COLUMNS.values():
                 if pair[0] in one["times"]:
                     figure = benchmark("goals").Figure(*tuning.ratio(one, *pair))
-                    found.append((f"{name}: {pair}", figure))
-        assert [
-            (title, figure)
-            for title, figure in found
-            if figure and figure.low is not None and not figure.low <= figure.value <= figure.high
-        ] == []
-
-    def test_readme_and_page(self):
-        """The README and the page about performance say the same of each ratio, to the digits that both give."""
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        goals = (MEASURED / "goals.inc").read_text(encoding="utf-8")
-        rows = {
-            "later runs: loopy / kcl": "warm start, {} kernels: loopy / kcl",
-            "later runs: kcl / floor": "warm start, {} kernels: kcl / floor",
-            "first run, nothing cached: kcl / loopy": "cold, {} kernels, interleaved pairs: kcl / loopy",
-        }
-        assert (MEASURED / "summary.inc").read_text(encoding="utf-8") in readme
-        compared = 0
-        for title, goal in rows.items():
-            (cells,) = re.findall(rf"^\| {title} \|(.*)\|$", readme, re.M)
-            for count, cell in zip((5, 42, 200), cells.split("|"), strict=True):
-                for figure in re.findall(r"^ ([\d.]+) \(", cell):
-                    (said,) = re.findall(
-                        rf"^\| {goal.format(count)} \|[^|]*\| ([\d.]+)[^|]*\| processor \|",
-                        goals,
-                        re.M,
-                    )
-                    assert abs(float(figure) - float(said)) <= 0.005 * float(said)
-                    compared += 1
-        assert compared >= 7
-        (first,) = re.findall(r"\*\*([\d.]+) times less processor time", readme)
-        (said,) = re.findall(r"42 kernels: loopy / kcl \|[^|]*\| ([\d.]+)", goals)
-        assert abs(float(first) - float(said)) <= 0.05
-        assert readme.count("times less processor time") == 1
+                    figures[f"{name}: {pair}"] = figure
+        for title, figure in figures.items():
+            if figure.low is not None:
+                assert figure.low <= figure.value <= figure.high, title
 
     def test_nothing_typed(self):
         """No page types how much faster kcl is: the sentence that says it is written by `make bench-report`."""
@@ -137,46 +91,31 @@ class TestOneRecord:
         assert [path for path, text in texts.items() if typed.search(text)] == []
 
 
-class TestChildren:
-    """A process that does not end well is not measured."""
-
-    @pytest.mark.parametrize(
-        ("code", "said"),
-        [
-            ("import atexit; atexit.register(lambda: 1 / 0)", "an exception that Python ignored"),
-            ("raise SystemExit(3)", "status 3"),
-        ],
-    )
-    def test_refused(self, tmp_path, code, said):
-        """Neither one that fails nor one in which an exception was ignored."""
-        with pytest.raises(SystemExit, match=said):
-            benchmark("measure").run(code, cache=tmp_path, options=["-c"])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import atexit; atexit.register(lambda: 1 / 0)", "an exception that Python ignored"),
+        ("raise SystemExit(3)", "status 3"),
+    ],
+)
+def test_refused(tmp_path, code, said):
+    """Neither one that fails nor one in which an exception was ignored."""
+    with pytest.raises(SystemExit, match=said):
+        benchmark("measure").run(code, cache=tmp_path, options=["-c"])
 
 
-class TestRuns:
-    """Every part measures, as little as shows that it works."""
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("part", PARTS)
-    def test_part(self, tmp_path, part):
-        """A part of `make bench --quick` ends with its figures."""
-        command = [
-            sys.executable,
-            BENCHMARKS / "run.py",
-            part,
-            "--quick",
-            "--json",
-            tmp_path / "run.json",
-        ]
-        environment = {**os.environ, "PYOPENCL_CTX": "portable"}
-        done = run_command(command, cwd=ROOT, env=environment)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert json.loads((tmp_path / "run.json").read_text())["parts"][part]
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_part(tmp_path, part):
+    path = tmp_path / "run.json"
+    command = [sys.executable, BENCHMARKS / "run.py", part, "--quick", "--json", path]
+    environment = {**os.environ, "PYOPENCL_CTX": "portable"}
+    done = run_command(command, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(path.read_text())["parts"][part]
 
 
 class TestReport:
-    """Pictures follow from the figures alone."""
-
     @pytest.mark.slow
     def test_same_bytes(self, document, tmp_path):
         """Drawn twice the pictures are the same, and they name no time and no place."""
@@ -204,7 +143,6 @@ class TestReport:
         assert benchmark("page").readme(document, readme) == readme, "run: make bench-report"
 
     def test_reasons(self):
-        """Each goal has a reason for which it may fall short."""
         page = benchmark("page")
         titles = [goal.title for goal in benchmark("goals").GOALS]
         assert [title for title in titles if not title.startswith(tuple(page.WHY))] == []

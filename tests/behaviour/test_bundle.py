@@ -1,17 +1,15 @@
 """A warm cache travels: what one process saved hits in another one, of another user, place, Python and machine."""
 
-import base64
 import contextlib
-import hashlib
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import bundled
+import packages
 import pytest
 from harness import PLATFORMS, ROOT, Child, platforms, run_command
 from project import NUMBERS, PROGRAMS, Project
@@ -20,13 +18,6 @@ from kcl.cache.stores.directory import Directory
 
 DRIVER = pathlib.Path(bundled.__file__)
 HITS = {("generator", "hit"), ("binary", "hit")}
-
-
-def run(child, *command, **variables):
-    """Run a Python command in a child process, which must end well; return what it printed."""
-    done = child.python(*command, **variables)
-    assert done.returncode == 0, f"{done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 class Saved:
@@ -39,23 +30,12 @@ class Saved:
         self.said = self.drive(self.child, "save")
 
     def drive(self, child, mode="hit", **keywords):
-        """Run the driver."""
-        return json.loads(
-            run(child, DRIVER, self.platform, mode, self.file, **keywords).splitlines()[-1]
-        )
+        return child.script(DRIVER, self.platform, mode, self.file, **keywords)
 
 
-_made = {}
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def saved(platform_name, tmp_path_factory):
-    """A bundle of the driver, made once for each platform."""
-    if platform_name not in _made:
-        _made[platform_name] = Saved(
-            platform_name, tmp_path_factory.mktemp(f"saved-{platform_name}")
-        )
-    return _made[platform_name]
+    return Saved(platform_name, tmp_path_factory.mktemp("saved"))
 
 
 @pytest.fixture
@@ -74,10 +54,9 @@ def _python_for(user):
     """Return a Python of this release that another user can run; skip the test where there is none."""
     name = "python{}.{}".format(*sys.version_info)
     for python in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
+        command = [python, "-c", "import sqlite3, lzma"]
         with contextlib.suppress(OSError):
-            if not subprocess.run(
-                [python, "-c", "import sqlite3, lzma"], user=user, cwd="/"
-            ).returncode:
+            if not run_command(command, user=user, cwd="/").returncode:
                 return python
     return pytest.skip("another user cannot run this Python")
 
@@ -85,11 +64,8 @@ def _python_for(user):
 class TestElsewhere:
     def test_saved(self, saved):
         """The process that made everything saves every program, all of it usable here."""
-        assert (saved.said["programs"], saved.said["unusable"], saved.said["left out"]) == (
-            3,
-            [],
-            [],
-        )
+        said = saved.said
+        assert (said["programs"], said["unusable"], said["left out"]) == (3, [], [])
 
     def test_whole_project(self, filled, elsewhere):
         """Another home, project path, working directory and hash seed: all hits, no loopy, nothing from source.
@@ -97,8 +73,8 @@ class TestElsewhere:
         Headers, include directories and build options are among the programs of the project.
         """
         file = elsewhere.directory / "all.kclb"
-        run(filled.project.child, "-m", "kcl", "save", file)
-        run(elsewhere, "-m", "kcl", "load", "--usable", file)
+        filled.project.child.finished("-m", "kcl", "save", file)
+        elsewhere.finished("-m", "kcl", "load", "--usable", file)
         project = Project(elsewhere, filled.project.platform)
         there = project.run(warm=True, cwd="/", PYTHONHASHSEED="77")
         assert there.numbers == NUMBERS
@@ -106,7 +82,6 @@ class TestElsewhere:
         project.finish()
 
     def test_another_user(self, saved, platform_name):
-        """Another user hits."""
         if os.name != "posix" or os.geteuid() != 0:
             pytest.skip("only root can start a process of another user")
         with tempfile.TemporaryDirectory(prefix="kcl-other-") as name:
@@ -123,13 +98,10 @@ class TestElsewhere:
                 p for p in sys.path if p.endswith("site-packages")
             )
             seen = "import pyopencl; print([one.name for one in pyopencl.get_platforms()])"
-            found = subprocess.run(
-                [python, "-c", seen], user=65533, cwd=folder, env=variables, stdout=subprocess.PIPE
-            )
-            if PLATFORMS[platform_name].encode() not in found.stdout:
+            how = {"user": 65533, "cwd": folder, "env": variables}
+            if PLATFORMS[platform_name] not in run_command([python, "-c", seen], **how).stdout:
                 pytest.skip("another user cannot load this driver")
-            command = [python, DRIVER, PLATFORMS[platform_name], "hit", file]
-            done = run_command(command, user=65533, cwd=folder, env=variables)
+            done = run_command([python, DRIVER, PLATFORMS[platform_name], "hit", file], **how)
             assert done.returncode == 0, done.stderr
             said = json.loads(done.stdout.splitlines()[-1])
         assert looks(said) == HITS
@@ -170,12 +142,9 @@ class TestMachines:
             assert "Another(R)" in said["unusable"][0]
             return
         assert (looks(said), said["loopy"], said["unusable"]) == (HITS, False, [])
-        names = {
-            address.partition("/")[0]
-            for address in Directory(elsewhere.cache / "pyopencl/kcl-binary-v1").scan()
-        }
-        assert len(names) == 1
-        assert next(iter(names)).startswith("pocl-")
+        store = Directory(elsewhere.cache / "pyopencl/kcl-binary-v1")
+        (name,) = {address.partition("/")[0] for address in store.scan()}
+        assert name.startswith("pocl-")
 
     def test_another_cpu(self, saved, elsewhere, platform_name):
         """Another CPU of LLVM misses, and the report names the part."""
@@ -197,12 +166,14 @@ class TestRebuilt:
         if other not in platforms():
             pytest.skip("needs two platforms")
         new, device = elsewhere.directory / "new.kclb", PLATFORMS[other]
-        said = run(elsewhere, "-m", "kcl", "rebuild", saved.file, "--to", new, "--device", device)
+        said = elsewhere.finished(
+            "-m", "kcl", "rebuild", saved.file, "--to", new, "--device", device
+        ).stdout
         assert "3 programs" in said
         assert "not launched" not in said
         assert not (elsewhere.cache / "pyopencl").exists()
         words = (DRIVER, device, "hit", new)
-        done = json.loads(run(elsewhere, *words, KCL_STRICT="hit").splitlines()[-1])
+        done = elsewhere.script(*words, KCL_STRICT="hit")
         assert (looks(done), done["loopy"], done["unusable"]) == (HITS, False, [])
 
     @pytest.mark.slow
@@ -217,9 +188,9 @@ class TestRebuilt:
         another = {"BUNDLED_CPU": "znver9", "PYTHONPATH": path}
         file = elsewhere.directory / "all.kclb"
         project = Project(elsewhere, filled.project.platform)
-        run(filled.project.child, "-m", "kcl", "save", file)
+        filled.project.child.finished("-m", "kcl", "save", file)
         words = ("rebuild", file, "--device", "portable", "-I", project.folder / "kernels")
-        said = run(elsewhere, "-m", "kcl", *words, **another)
+        said = elsewhere.finished("-m", "kcl", *words, **another).stdout
         assert f"pocl-znver9: {PROGRAMS} programs built" in said
         assert "not launched" not in said
         there = project.run(warm=True, **another)
@@ -232,81 +203,22 @@ def installed(folder):
     """Install kcl below a folder as its wheel is: the package, and a record of its files."""
     site = folder / "site-packages"
     shutil.copytree(ROOT / "kcl", site / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
-    lines = []
-    for path in sorted(site.rglob("*")):
-        if path.is_file():
-            digest = (
-                base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
-                .rstrip(b"=")
-                .decode()
-            )
-            lines.append(f"{path.relative_to(site)},sha256={digest},{path.stat().st_size}")
-    info = site / "kcl-0.1.0.dist-info"
-    info.mkdir()
-    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kcl\nVersion: 0.1.0\n")
+    packages.describe(site, "kcl", "0.1.0")
     return site
 
 
 @pytest.mark.one_platform
-class TestSameKcl:
-    def test_checkout_and_wheel(self, saved, elsewhere):
-        """The bundle of a checkout hits for the wheel of the same files, and misses for a wheel of other files."""
-        site = installed(elsewhere.directory)
-        (elsewhere.directory / "support").mkdir()
-        driver = shutil.copy(DRIVER, elsewhere.directory / "support")
-        command = driver, saved.platform, "hit", saved.file
-        said = json.loads(
-            run(elsewhere, *command, PYTHONPATH=str(site), KCL_STRICT="hit").splitlines()[-1]
-        )
-        assert said["kcl"].startswith(str(site))
-        assert (looks(said), said["unusable"]) == (HITS, [])
-        with (site / "kcl" / "code.py").open("a") as file:
-            file.write("# another file\n")
-        said = json.loads(run(elsewhere, *command, PYTHONPATH=str(site)).splitlines()[-1])
-        assert looks(said) == {("generator", "miss"), ("binary", "hit")}
-        assert said["unusable"] == ["kcl itself changed"]
-
-
-RAW = """
-import sys
-import numpy as np, pyopencl as cl
-
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
-x = np.ones(4, np.float32)
-buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=x)
-text = '#include "scale.h"\\nkernel void scaled(global float *x) { x[get_global_id(0)] *= SCALE; }'
-program = cl.Program(context, text).build(["-I", sys.argv[2]])
-program.scaled(queue, (4,), None, buffer)
-cl.enqueue_copy(queue, x, buffer)
-assert x.tolist() == [3, 3, 3, 3]
-"""
-
-
-@pytest.mark.slow_platforms
-def test_unchanged_program(tmp_path, elsewhere, platform_name):
-    """A program under `kcl run`, with a header and an include directory, hits elsewhere."""
-    (tmp_path / "builder").mkdir(mode=0o700)
-    builder = Child(tmp_path / "builder")
-    for child in (builder, elsewhere):
-        (child.directory / "raw.py").write_text(RAW)
-        (child.directory / "include").mkdir()
-        (child.directory / "include" / "scale.h").write_text("#define SCALE 3\n")
-    command = "raw.py", PLATFORMS[platform_name]
-    run(builder, "-m", "kcl", "run", *command, builder.directory / "include")
-    file = tmp_path / "raw.kclb"
-    run(builder, "-m", "kcl", "save", file, "--last-run")
-    run(elsewhere, "-m", "kcl", "load", "--usable", file)
-    run(
-        elsewhere,
-        "-m",
-        "kcl",
-        "run",
-        "--strict",
-        "hit",
-        *command,
-        elsewhere.directory / "include",
-        PYTHONHASHSEED="5",
-    )
+def test_checkout_and_wheel(saved, elsewhere):
+    """The bundle of a checkout hits for the wheel of the same files, and misses for a wheel of other files."""
+    site = installed(elsewhere.directory)
+    (elsewhere.directory / "support").mkdir()
+    driver = shutil.copy(DRIVER, elsewhere.directory / "support")
+    command = driver, saved.platform, "hit", saved.file
+    said = elsewhere.script(*command, PYTHONPATH=str(site), KCL_STRICT="hit")
+    assert said["kcl"].startswith(str(site))
+    assert (looks(said), said["unusable"]) == (HITS, [])
+    with (site / "kcl" / "code.py").open("a") as file:
+        file.write("# another file\n")
+    said = elsewhere.script(*command, PYTHONPATH=str(site))
+    assert looks(said) == {("generator", "miss"), ("binary", "hit")}
+    assert said["unusable"] == ["kcl itself changed"]

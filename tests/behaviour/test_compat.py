@@ -13,15 +13,12 @@ import compat_unchanged
 
 
 class TestUnchanged:
-    """The page about programs as they are keeps what it says of suites that did not run."""
-
     def test_page(self):
         """The page is what the tool makes of it where nothing ran."""
         before = compat_unchanged.part(compat_unchanged.PAGE)
         assert compat_unchanged.table({}, before)[1:] == before[1:]
 
     def test_example(self, child):
-        """An example that fails says how."""
         run = compat_unchanged.example
         command = [sys.executable, "-c", "import no_such_module"]
         failed = "status 1, ModuleNotFoundError: No module named 'no_such_module'"
@@ -30,8 +27,6 @@ class TestUnchanged:
 
 
 class TestPocls:
-    """Each PoCL of Debian runs in a root of its own."""
-
     def test_nothing_to_make_a_root(self, tmp_path):
         """Without debootstrap nothing runs, and the status and a line say so."""
         command = [sys.executable, ROOT / "tools" / "compat_pocl.py", "--folder", tmp_path]
@@ -61,10 +56,8 @@ class TestPocls:
     def test_program(self, child):
         """The program of the second run computes the same with kcl, and hits with its first run's entries."""
         driver = ROOT / "tools" / "pocls" / "raw_driver.py"
-        plain, first = child.python(driver), child.python("-m", "kcl", "run", driver)
-        numbers = json.loads(plain.stdout.splitlines()[-1])["numbers"]
-        assert json.loads(first.stdout.splitlines()[-1])["numbers"] == numbers
-        assert child.python("-m", "kcl", "wait").returncode == 0  # then no look-up waits
-        second = child.python("-m", "kcl", "run", driver, "--without-failing", KCL_STRICT="hit")
-        looks = json.loads(second.stdout.splitlines()[-1])["looks"]
-        assert set(looks) == {"hit"}
+        by_kcl = ("-m", "kcl", "run", driver)
+        assert child.script(*by_kcl)["numbers"] == child.script(driver)["numbers"]
+        child.finished("-m", "kcl", "wait")  # then no look-up waits
+        second = child.script(*by_kcl, "--without-failing", KCL_STRICT="hit")
+        assert set(second["looks"]) == {"hit"}

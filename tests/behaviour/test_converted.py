@@ -4,7 +4,6 @@ Each runs three times: cold, again where only hits are allowed, and with kcl's, 
 """
 
 import functools
-import json
 import re
 
 import pytest
@@ -24,56 +23,37 @@ PAGE = (ROOT / "doc" / "howto" / "convert.md").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def runs(platform_name, tmp_path_factory):
     """Run programs in three processes on one cache directory; returns what each run saw, by program."""
+    fixed = {"PYOPENCL_CTX": PLATFORMS[platform_name], "PYTHONHASHSEED": "0"}
 
     @functools.cache
     def run(*names):
         child = Child(tmp_path_factory.mktemp(f"converted-{platform_name}"))
-        return [
-            _run(child, platform_name, names, **variables)
-            for variables in ({}, {"KCL_STRICT": "hit"}, OFF)
-        ]
+        words = (SUPPORT / "converted.py", *names)
+        return [child.script(*words, **fixed, **more) for more in ({}, {"KCL_STRICT": "hit"}, OFF)]
 
-    def seen(*names):
-        done = run(*names)
-        for one in done:
-            assert one.returncode == 0, one.stderr
-        return [json.loads(one.stdout.splitlines()[-1]) for one in done]
-
-    return seen
-
-
-def _run(child, platform_name, names, **variables):
-    return child.python(
-        SUPPORT / "converted.py",
-        *names,
-        PYOPENCL_CTX=PLATFORMS[platform_name],
-        PYTHONHASHSEED="0",
-        **variables,
-    )
+    return run
 
 
 @pytest.mark.slow_platforms
-class TestConverted:
-    @pytest.mark.parametrize(
-        ("group", "name"),
-        [
-            *((SAMPLE, name) for name in SAMPLE),
-            *(pytest.param(OTHERS, name, marks=pytest.mark.slow) for name in OTHERS),
-        ],
-        ids=[*SAMPLE, *OTHERS],
-    )
-    def test_same_numbers(self, runs, group, name):
-        """The second run hits, imports no loopy but for questions, and prints what a run without caches prints."""
-        cold, again, off = (run[name] for run in runs(*group))
-        assert cold["printed"] == off["printed"]
-        assert again["printed"] == off["printed"]
-        assert "False" not in off["printed"]  # what a program compares with numpy
-        assert again["loopy"] == (name in QUESTIONS)
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        *((SAMPLE, name) for name in SAMPLE),
+        *(pytest.param(OTHERS, name, marks=pytest.mark.slow) for name in OTHERS),
+    ],
+    ids=[*SAMPLE, *OTHERS],
+)
+def test_same_numbers(runs, group, name):
+    """The second run hits, imports no loopy but for questions, and prints what a run without caches prints."""
+    cold, again, off = (run[name] for run in runs(*group))
+    assert cold["printed"] == off["printed"]
+    assert again["printed"] == off["printed"]
+    assert "False" not in off["printed"]  # what a program compares with numpy
+    assert again["loopy"] == (name in QUESTIONS)
 
 
 class TestPage:
     def test_every_program(self):
-        """The page links each program."""
         assert set(re.findall(r"\(\.\./\.\./examples/converted/(\S+)\.py\)", PAGE)) == set(ALL)
 
     @pytest.mark.parametrize("package", ["pyopencl", "loopy"])
@@ -82,9 +62,6 @@ class TestPage:
         archives = sorted((ROOT / "build" / "compat").glob(f"{package}-*-source/*/examples"))
         if not archives:
             pytest.skip("no source archive: make compat fetches it")
-        files = {
-            path.name
-            for path in archives[-1].rglob("*")
-            if path.suffix in (".py", ".ipynb", ".floopy", ".loopy")
-        }
+        kinds = (".py", ".ipynb", ".floopy", ".loopy")
+        files = {path.name for path in archives[-1].rglob("*") if path.suffix in kinds}
         assert {name for name in files if f"`{name}`" not in PAGE} == set()

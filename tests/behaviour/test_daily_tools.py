@@ -5,6 +5,7 @@ KCL_STRICT=hit: it ends with an error unless all is found.
 """
 
 import json
+import shutil
 import sys
 import zipapp
 
@@ -14,9 +15,11 @@ from harness import PLATFORMS, Child
 from kcl.drivers.pocl import client
 
 KERNELS = """
+import sys
+
 import kcl
 import numpy as np
-import pyopencl as cl
+from opened import over_x, queue_on
 
 
 @kcl.kernel
@@ -30,28 +33,24 @@ def filled(number=3):
 
 @kcl.kernel
 def doubled():
-    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
-    x = kcl.Array("x", np.float32, "(4,)", "inout")
-    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(4,)")
+    return over_x("doubled", "*= 2")
 
 
 def work(_number=0):
-    import sys
-
-    global context
-    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-    context = cl.Context(platform.get_devices())
-    queue = cl.CommandQueue(context)
+    queue = queue_on(PLATFORM)
     _event, (x,) = filled()(queue, out_host=True)
     doubled()(queue, x=x)
     return [float(x.sum()), "loopy" in sys.modules]
 """
 DRIVER = """
-if __name__ == "__main__":
+def main():
     import json
     import kernels
 
     print(json.dumps(kernels.work()))
+
+if __name__ == "__main__":
+    main()
 """
 DASK = """
 import json
@@ -108,22 +107,12 @@ rule one:
     output: "{name}.txt"
     shell: "PYTHON driver.py > {output}"
 """
-NOTEBOOK = {
-    "cells": [
-        {
-            "cell_type": "code",
-            "id": "only",
-            "metadata": {"tags": ["parameters"]},
-            "execution_count": None,
-            "outputs": [],
-            "source": "import kernels\nimport json\nprint(json.dumps(kernels.work()))",
-        }
-    ],
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python", "language": "python"}},
-    "nbformat": 4,
-    "nbformat_minor": 5,
-}
+CELL = {"cell_type": "code", "id": "only", "metadata": {"tags": ["parameters"]}, "outputs": []}
+CELL |= {"execution_count": None, "source": "import driver\ndriver.main()"}
+SPEC = {"name": "python3", "display_name": "Python", "language": "python"}
+NOTEBOOK = {"cells": [CELL], "metadata": {"kernelspec": SPEC}, "nbformat": 4, "nbformat_minor": 5}
 MAKE = "all: one two\none two:\n\t@PYTHON driver.py\n"
+UV = ("uv", "run", "--no-project", "--python", sys.executable, "python")
 RIGHT = [24.0, False]  # the sum, and that loopy was not imported
 # Tools by the module that is imported: words behind Python, files by name, and what is printed.
 STARTED = {
@@ -133,27 +122,17 @@ STARTED = {
     "dask": (("dask_driver.py",), {"dask_driver.py": DASK}, [[RIGHT, RIGHT]]),
     "distributed": (("workers.py",), {"workers.py": DISTRIBUTED}, [[RIGHT, RIGHT]]),
     "ray": (("ray_driver.py",), {"ray_driver.py": RAY}, [[RIGHT, RIGHT]]),
-    "uv": (
-        ("-m", "uv", "run", "--no-project", "--python", sys.executable, "python", "driver.py"),
-        {},
-        [RIGHT],
-    ),
+    "uv": (("-m", *UV, "driver.py"), {}, [RIGHT]),
 }
 SLOW = {"tox", "dask", "distributed", "ray", "uv"}
-
-
-def name_of(name):
-    """Return the parameter of a tool."""
-    return pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory, platform_name):
     """Child processes with a driver whose first run has filled the cache."""
     child = Child(tmp_path_factory.mktemp("tools"))
-    (child.directory / "kernels.py").write_text(
-        KERNELS.replace("PLATFORM", repr(PLATFORMS[platform_name]))
-    )
+    text = KERNELS.replace("PLATFORM", repr(PLATFORMS[platform_name]))
+    (child.directory / "kernels.py").write_text(text)
     (child.directory / "driver.py").write_text(DRIVER)
     assert child.script("driver.py") == [24.0, True]
     assert client.idle(str(child.cache / "kcl"), 60.0)
@@ -162,8 +141,7 @@ def filled(tmp_path_factory, platform_name):
 
 def answers(child, *words, **given):
     """Run Python with these words from warm entries; return the lines that are JSON."""
-    done = child.python(*words, KCL_STRICT="hit", **given)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = child.finished(*words, KCL_STRICT="hit", **given)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
@@ -184,25 +162,25 @@ class TestTools:
 
     def test_without_assertions(self, filled):
         """A program under `python -O` has entries of its own, since loopy may decide otherwise there."""
-        first = filled.python("-O", "driver.py")
-        assert json.loads(first.stdout) == [24.0, True]
+        assert filled.script("-O", "driver.py") == [24.0, True]
         assert answers(filled, "-O", "driver.py") == [RIGHT]
 
     def test_zipapp(self, filled, tmp_path):
-        """The modules lie in one archive, by zipapp of Python's library."""
         (tmp_path / "app").mkdir()
-        for name, inside in (("driver.py", "__main__.py"), ("kernels.py", "kernels.py")):
-            (tmp_path / "app" / inside).write_text((filled.directory / name).read_text())
+        shutil.copy(filled.directory / "kernels.py", tmp_path / "app")
+        shutil.copy(filled.directory / "driver.py", tmp_path / "app" / "__main__.py")
         zipapp.create_archive(tmp_path / "app", tmp_path / "app.pyz")
         assert answers(filled, tmp_path / "app.pyz", cwd=tmp_path) == [RIGHT]
 
     def test_make(self, filled):
-        """Two processes at one time, by `make -j 2`."""
         (filled.directory / "Makefile").write_text(MAKE.replace("PYTHON", sys.executable))
         code = "import os; os.execvp('make', ['make', '-j', '2'])"
         assert answers(filled, "-c", code) == [RIGHT, RIGHT]
 
-    @pytest.mark.parametrize("name", [name_of(name) for name in STARTED])
+    @pytest.mark.parametrize(
+        "name",
+        [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in STARTED],
+    )
     def test_started(self, filled, name):
         """A tool that runs the driver, or calls its work in worker processes."""
         pytest.importorskip(name)
@@ -215,22 +193,18 @@ class TestTools:
     def test_shiv(self, filled, tmp_path):
         """The modules lie in an archive of shiv, which unpacks it at the first start."""
         pytest.importorskip("shiv")
-        (tmp_path / "packages").mkdir()
+        packages = tmp_path / "packages"
+        packages.mkdir()
         for name in ("driver.py", "kernels.py"):
-            (tmp_path / "packages" / name).write_text((filled.directory / name).read_text())
-        (tmp_path / "packages" / "start.py").write_text(
-            "import json, kernels\n\ndef main():\n    print(json.dumps(kernels.work()))\n"
-        )
-        words = ("--site-packages", tmp_path / "packages", "-e", "start:main", "-o")
-        done = filled.python("-m", "shiv.cli", *words, tmp_path / "app.pyz")
-        assert done.returncode == 0, done.stderr
+            shutil.copy(filled.directory / name, packages)
+        words = ("--site-packages", packages, "-e", "driver:main", "-o", tmp_path / "app.pyz")
+        filled.finished("-m", "shiv.cli", *words)
         root = str(tmp_path / "root")
         for _time in range(2):
             assert answers(filled, tmp_path / "app.pyz", cwd=tmp_path, SHIV_ROOT=root) == [RIGHT]
 
     @pytest.mark.slow
     def test_papermill(self, filled, tmp_path):
-        """A notebook that papermill executes."""
         for name in ("papermill", "ipykernel"):
             pytest.importorskip(name)
         (filled.directory / "cells.ipynb").write_text(json.dumps(NOTEBOOK))
@@ -240,7 +214,6 @@ class TestTools:
 
     @pytest.mark.slow
     def test_snakemake(self, filled):
-        """Two jobs of a workflow of Snakemake."""
         pytest.importorskip("snakemake")
         (filled.directory / "Snakefile").write_text(SNAKEMAKE.replace("PYTHON", sys.executable))
         assert answers(filled, "-m", "snakemake", "--cores", "2") == []

@@ -20,13 +20,11 @@ PAGE = "<!doctype html><meta name=viewport content='width=device-width'><body st
 
 @pytest.fixture
 def docs_look(monkeypatch):
-    """The tool as a module."""
     monkeypatch.syspath_prepend(TOOL.parent)
     return importlib.import_module("docs_look")
 
 
 def looked(*words, **variables):
-    """Run the tool."""
     command = [sys.executable, TOOL, *words]
     return run_command(command, env=variables or None)
 
@@ -59,7 +57,6 @@ class TestPages:
         assert done.stdout.startswith("SKIPPED: no Chromium")
 
     def test_no_pages(self, tmp_path):
-        """A folder without pages is no success."""
         done = looked(tmp_path)
         assert done.returncode == 1
         assert "make docs" in done.stdout
@@ -69,7 +66,6 @@ class TestPages:
 class TestDocumentation:
     @pytest.fixture(scope="class")
     def built(self, tmp_path_factory):
-        """The built documentation."""
         pytest.importorskip("furo")
         built = tmp_path_factory.mktemp("html")
         command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", ROOT / "doc", built]

@@ -53,24 +53,18 @@ class Reader:
         self.directory = directory
         self.environment = environment
         self.shell = ""
-        self.transcripts: list[
-            tuple[int, int, str]
-        ] = []  # where in the page a block is, and what it ought to be
-        self._shown = {
-            environment["HOME"]: READER,
-            environment["TMPDIR"]: "/tmp",
-            str(ROOT): f"{READER}/kcl",
-            _device(): "pthread-cpu",
-            _folder(): "pocl-cpu",
-        }
+        # Where in the page a block is, and what it ought to be.
+        self.transcripts: list[tuple[int, int, str]] = []
+        device = _device()
+        folder = drivers.named(device.platform.name).folder(device)
+        self._shown = {environment["HOME"]: READER, environment["TMPDIR"]: "/tmp"}
+        self._shown |= {str(ROOT): f"{READER}/kcl", device.name: "pthread-cpu", folder: "pocl-cpu"}
 
     def shown(self, printed: str) -> str:
         """Return what a command printed as a page shows it: on the machine of a reader."""
         for here, there in self._shown.items():
-            printed = re.sub(
-                rf"{re.escape(here)}(?=  )", there.ljust(len(here)), printed
-            )  # a column keeps its width
-            printed = printed.replace(here, there)
+            column = rf"{re.escape(here)}(?=  )"  # keeps its width
+            printed = re.sub(column, there.ljust(len(here)), printed).replace(here, there)
         home = self.environment["HOME"]
         for length in range(1, len(home) + 1):  # a path whose middle is left out
             printed = printed.replace(f" {home[:length]}...", f" {READER[:length]}...")
@@ -89,11 +83,8 @@ class Reader:
             self.file(example)
             return
         module = sys.modules[MODULE]
-        code = compile(
-            "\n" * (example.line + example.parsed.line_offset) + example.parsed,
-            example.path,
-            "exec",
-        )
+        before = "\n" * (example.line + example.parsed.line_offset)
+        code = compile(before + example.parsed, example.path, "exec")
         if word == "raises":
             with pytest.raises(Exception) as caught:
                 exec(code, module.__dict__)
@@ -132,14 +123,9 @@ class Reader:
             if WRITES == "all" if "..." in command.expected else different:
                 lines[-1] = f"$ {command.text}\n{printed.rstrip()}\n"
         self.rest()
-        whole = example.document.text[example.region.start : example.region.end]
-        self.transcripts.append(
-            (
-                example.region.start,
-                example.region.end,
-                whole.replace(example.parsed, "".join(lines)),
-            )
-        )
+        start, end = example.region.start, example.region.end
+        whole = example.document.text[start:end].replace(example.parsed, "".join(lines))
+        self.transcripts.append((start, end, whole))
 
     def write(self, path: pathlib.Path) -> None:
         """Write what the commands printed into the page."""
@@ -159,25 +145,15 @@ class Reader:
 
 
 @functools.cache
-def _device() -> str:
+def _device():
     import pyopencl as cl
 
-    return next(one for one in cl.get_platforms() if "Portable" in one.name).get_devices()[0].name
-
-
-@functools.cache
-def _folder() -> str:
-    import pyopencl as cl
-
-    platform = next(one for one in cl.get_platforms() if "Portable" in one.name)
-    return drivers.named(platform.name).folder(platform.get_devices()[0])
+    return next(one for one in cl.get_platforms() if "Portable" in one.name).get_devices()[0]
 
 
 def blocks(text: str) -> list[str]:
-    """Return the languages of all fenced blocks."""
-    return re.findall(
-        r"^[ \t]*(?:```|~~~)+[ \t]*(\S+)?.*\n(?:.*\n)*?[ \t]*(?:```|~~~)+[ \t]*$", text, re.M
-    )
+    fence = r"[ \t]*(?:```|~~~)+[ \t]*"
+    return re.findall(rf"^{fence}(\S+)?.*\n(?:.*\n)*?{fence}$", text, re.M)
 
 
 @pytest.fixture(scope="module")
@@ -210,41 +186,28 @@ def _page(path: pathlib.Path):
 
 
 class TestBlocks:
-    """What a document shows is true."""
-
     @pytest.mark.parametrize("path", [_page(path) for path in DOCUMENTS])
     def test_execute(self, path, child, home, monkeypatch):
         """Every block of the document runs and prints what it says, on PoCL."""
-        project = home / "project"
-        temporary = (
-            child.directory / "tmp"
-        )  # what others keep among temporary files is not on the pages
+        # What others keep among temporary files is not on the pages.
+        project, temporary = home / "project", child.directory / "tmp"
         for folder in (project, temporary):
             folder.mkdir(mode=0o700)
         monkeypatch.chdir(project)
         monkeypatch.setenv("HOME", str(home))
         monkeypatch.setenv("PYOPENCL_CTX", "portable")
         monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
-        variables = {
-            "PYOPENCL_CTX": "portable",
-            "KCL_REPORT": "",
-            "HOME": str(home),
-            "TMPDIR": str(temporary),
-        }
+        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "HOME": str(home)}
+        # In a terminal, too, prints come before what is reported at exit.
+        variables |= {"TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
         monkeypatch.delenv("KCL_WRITE_TRANSCRIPTS", raising=False)
         environment = child.environment(**variables)
-        environment["PYTHONUNBUFFERED"] = (
-            "1"  # in a terminal, too, prints come before what is reported at exit
-        )
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # a reader has the default places
             monkeypatch.delenv(name)
             del environment[name]
         reader = Reader(project, environment)
-        parsers = [
-            CodeBlockParser("python", reader.python),
-            CodeBlockParser("console", reader.console),
-            CodeBlockParser("c", reader.file),
-        ]
+        evaluate = {"python": reader.python, "console": reader.console, "c": reader.file}
+        parsers = [CodeBlockParser(*language) for language in evaluate.items()]
         for example in Sybil(parsers).parse(path).examples():
             example.evaluate()
         if WRITES:
@@ -252,67 +215,52 @@ class TestBlocks:
 
     def test_languages(self):
         """No block has a language that nobody executes."""
-        assert [
-            path for path, text in TEXTS.items() if not LANGUAGES.issuperset(blocks(text))
-        ] == []
+        for path, text in TEXTS.items():
+            assert LANGUAGES.issuperset(blocks(text)), path
 
     @pytest.mark.parametrize(("languages", "width"), [("python|c", WIDTH), ("console", TRANSCRIPT)])
     def test_code_fits(self, languages, width):
         """No line of Python or C is wider than the page, and none of a transcript wider than a terminal."""
         block = re.compile(rf"^[ \t]*```(?:{languages})\n(.*?)^[ \t]*```", re.M | re.S)
-        code = [(path, line) for path, text in TEXTS.items() for line in _lines(block, text)]
-        assert [(path, line) for path, line in code if len(line) > width] == []
+        for path, text in TEXTS.items():
+            lines = "\n".join(block.findall(text)).splitlines()
+            assert [line for line in lines if len(line) > width] == [], path
 
 
-class TestForms:
-    """What differs from run to run counts by its form."""
-
-    @pytest.mark.parametrize(
-        ("shown", "printed"),
-        [
-            ("1.0", "2.0"),
-            ("hits 1", "hits 2"),
-            ("~/.cache/pytools", "~/.cache/pyopencl"),
-            ("took 3 s", "took -"),
-        ],
-    )
-    def test_different(self, shown, printed):
-        """Numbers, counts and places count as they are."""
-        assert console.differs(shown, printed) != ""
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [("1.0", "2.0"), ("hits 1", "hits 2"), ("~/.cache/a", "~/.cache/b"), ("3 s", "-")],
+)
+def test_different(shown, printed):
+    """Numbers, counts and places count as they are."""
+    assert console.differs(shown, printed) != ""
 
 
 class TestReference:
-    """The reference has all there is, and nothing else."""
-
     API = (ROOT / "doc" / "reference" / "api.md").read_text(encoding="utf-8")
 
     def test_public_names_are_documented(self):
-        """Every name in kcl.__all__ has an entry in the reference."""
         entries = set(re.findall(r"^\.\. auto\w+:: (kcl\.\S+)$", self.API, re.M))
         assert {f"kcl.{name}" for name in kcl.__all__} <= entries
 
     def test_documented_names_exist(self):
-        """Every entry of the reference leads to something."""
         for entry in re.findall(r"^\.\. auto\w+:: (\S+)$", self.API, re.M):
             assert _resolve(entry) is not None
 
     def test_generated_pages_are_up_to_date(self):
-        """The pages made from settings, adapters and commands are what tools/write_reference.py would write."""
         for path, text in _writer().pages().items():
             assert path.read_text(encoding="utf-8") == text, (
                 f"{path} is old: run python tools/write_reference.py"
             )
 
     def test_variables_are_documented(self):
-        """Every variable that kcl or a cache below it reads is in a table."""
         documented = TEXTS[ROOT / "README.md"] + TEXTS[ROOT / "doc/reference/environment.md"]
         rows = ROWS.values()
         variables = {one.variable for one in settings.SETTINGS if not one.file_only}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
         variables |= {name for row in rows for name in row.code_variables}
-        assert {
-            name for name in variables if not re.search(rf"`\$?{name}[`/?]", documented)
-        } == set()
+        for name in variables:
+            assert re.search(rf"`\$?{name}[`/?]", documented), name
 
     def test_no_variable_is_made_up(self):
         """Every KCL_ variable that a page names is a setting, or a definition that a page explains."""
@@ -321,15 +269,11 @@ class TestReference:
             assert set(re.findall(r"\bKCL_[A-Z_]+", text)) <= known, path
 
     def test_length_of_the_readme(self):
-        """The README is read in a few minutes."""
         assert len((ROOT / "README.md").read_bytes()) <= 8_000
 
 
 class TestWords:
-    """Promises about what the documentation says."""
-
     def test_never_installs_a_bare_name(self):
-        """No page installs kcl by its bare name, which belongs to others on the package index."""
         assert _with(r"pip3? install (?:-\S+ )*[\"']?kcl\b") == []
 
     def test_switched_off_or_not_run(self):
@@ -337,20 +281,12 @@ class TestWords:
         assert _with(r'eval "\$\([^)]*kcl env[^)]*\)";') == []
 
     def test_pages_are_in_the_index(self):
-        """Every page is reached from the table of contents."""
         index = (ROOT / "doc" / "index.md").read_text(encoding="utf-8")
-        pages = {str(path.relative_to(ROOT / "doc").with_suffix("")) for path in DOCUMENTS[1:]} - {
-            "index"
-        }
-        assert pages <= set(index.split())
-
-
-def _lines(block: re.Pattern[str], text: str) -> list[str]:
-    return [line for found in block.findall(text) for line in found.splitlines()]
+        pages = {path.relative_to(ROOT / "doc").with_suffix("") for path in DOCUMENTS[1:]}
+        assert {*map(str, pages)} - {"index"} <= set(index.split())
 
 
 def _with(pattern: str) -> list[pathlib.Path]:
-    """Return the pages in which something fits a pattern."""
     return [path for path, text in TEXTS.items() if re.search(pattern, text)]
 
 
@@ -370,9 +306,8 @@ def _resolve(entry: str):
 
 
 def _writer():
-    spec = importlib.util.spec_from_file_location(
-        "write_reference", ROOT / "tools" / "write_reference.py"
-    )
+    place = ROOT / "tools" / "write_reference.py"
+    spec = importlib.util.spec_from_file_location("write_reference", place)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -3,11 +3,13 @@
 import doctest
 import inspect
 import os
+import types
 
 import numpy as np
 import pyopencl as cl
 import pytest
 from harness import PLATFORMS, platforms
+from opened import over_x, queue_on
 
 import kcl
 
@@ -19,16 +21,10 @@ def public():
     found = {name: getattr(kcl, name) for name in kcl.__all__}
     for name, value in list(found.items()):
         if inspect.isclass(value):
-            members = {
-                each: member for each, member in vars(value).items() if not each.startswith("_")
-            }
-            kinds = (classmethod, staticmethod)
-            calls = [
-                each
-                for each, one in members.items()
-                if inspect.isfunction(one) or isinstance(one, kinds)
-            ]
-            found |= {f"{name}.{each}": getattr(value, each) for each in calls}
+            kinds = (types.FunctionType, classmethod, staticmethod)
+            for each, member in vars(value).items():
+                if isinstance(member, kinds) and not each.startswith("_"):
+                    found[f"{name}.{each}"] = getattr(value, each)
     return found | {f"option.{name}": getattr(kcl.option, name) for name in kcl.option.__all__}
 
 
@@ -37,44 +33,24 @@ PUBLIC = public()
 
 @kcl.kernel
 def doubled(factor=2):
-    """The recipe of the examples."""
-    text = f"kernel void doubled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    arguments = [kcl.Array("x", np.float32, "(4,)", "inout")]
-    return kcl.Source(text, entry="doubled", arguments=arguments, global_size="(4,)")
+    return over_x("doubled", f"*= {factor}")
 
 
 @pytest.fixture(scope="module")
 def pocl():
-    """A queue on PoCL."""
     assert "pocl" in platforms()
-    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORMS["pocl"]]
-    return cl.CommandQueue(cl.Context(platform.get_devices()))
-
-
-def examples(name):
-    """Return the examples in the docstring of a name."""
-    return doctest.DocTestParser().get_examples(inspect.getdoc(PUBLIC[name]) or "", name)
+    return queue_on(PLATFORMS["pocl"])
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_example(name, pocl, tmp_path, monkeypatch):
-    """The example says what happens."""
-    assert examples(name), f"the docstring of kcl.{name} has no example"
+    docstring = inspect.getdoc(PUBLIC[name]) or ""
     monkeypatch.setenv("KCL_PROMOTE", "off")
     monkeypatch.chdir(tmp_path)
-    given = {
-        "kcl": kcl,
-        "np": np,
-        "cl": cl,
-        "os": os,
-        "queue": pocl,
-        "context": pocl.context,
-        "doubled": doubled,
-    }
-    given["x"] = np.ones(4, np.float32)
-    test = doctest.DocTestParser().get_doctest(
-        inspect.getdoc(PUBLIC[name]), given, name, None, None
-    )
+    given = {"kcl": kcl, "np": np, "cl": cl, "os": os, "doubled": doubled}
+    given |= {"queue": pocl, "context": pocl.context, "x": np.ones(4, np.float32)}
+    test = doctest.DocTestParser().get_doctest(docstring, given, name, None, None)
+    assert test.examples, f"the docstring of kcl.{name} has no example"
     said = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     runner.run(test, out=said.append)

@@ -38,32 +38,24 @@ def differences(expected, found, place=""):
     """List where two JSON values differ, with the place in words; of errors the classes count: kcl words them."""
     if isinstance(expected, dict) and isinstance(found, dict):
         names = sorted({*expected, *found} - {"message"})
-        return [
-            one
-            for name in names
-            for one in differences(expected.get(name), found.get(name), f"{place}/{name}")
-        ]
-    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        pairs = enumerate(zip(expected, found, strict=True))
-        return [one for index, (a, b) in pairs for one in differences(a, b, f"{place}/{index}")]
-    return [] if expected == found else [f"{place or 'all'}: loopy {expected!r}, kcl {found!r}"]
+        pairs = [(name, expected.get(name), found.get(name)) for name in names]
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = zip(range(len(found)), expected, found, strict=True)
+    else:
+        same = expected == found
+        return [] if same else [f"{place or 'all'}: loopy {expected!r}, kcl {found!r}"]
+    return [one for name, a, b in pairs for one in differences(a, b, f"{place}/{name}")]
 
 
-def one_event(outcome):
+def one_event(outcome, is_events=False):
     """Take the number of events on an array as none or some, wherever an outcome tells it."""
     if isinstance(outcome, dict):
-        return {
-            name: _some(value) if name == "events" else one_event(value)
-            for name, value in outcome.items()
-        }
+        inside = {name: is_events or name == "events" for name in outcome}
+        return {name: one_event(value, inside[name]) for name, value in outcome.items()}
+    if isinstance(outcome, list) and is_events:
+        number, among = outcome
+        return [number > 0, among]
     return [one_event(value) for value in outcome] if isinstance(outcome, list) else outcome
-
-
-def _some(events):
-    if isinstance(events, dict):
-        return {name: _some(value) for name, value in events.items()}
-    number, among = events
-    return [number > 0, among]
 
 
 def seen(outcome):
@@ -89,10 +81,8 @@ class TestEveryCase:
     def test_hot(self, runs, name):
         """Called again and again the same comes back; of several events of one queue in order the last one is left."""
         cold, warm = runs
-        assert (
-            differences(one_event(seen(cold[name]["loopy"])), one_event(seen(warm[name]["hot"])))
-            == []
-        )
+        expected, found = seen(cold[name]["loopy"]), seen(warm[name]["hot"])
+        assert differences(one_event(expected), one_event(found)) == []
         assert (warm[name]["played"] > 0) == (name not in NEVER_PLAYED), warm[name]["played"]
 
 
@@ -100,13 +90,10 @@ class TestEveryCase:
 def test_entries_of_open_dtypes(runs, name):
     """Each choice of open dtypes is its own entry; what follows from the others makes none."""
     cold, _warm = runs
-    looks = [
-        outcome for layer, _kernel, outcome, _reason in cold[name]["looks"] if layer == "generator"
-    ]
-    assert looks.count("miss") == ENTRIES[name], looks
+    looks = [(layer, outcome) for layer, _kernel, outcome, _reason in cold[name]["looks"]]
+    assert looks.count(("generator", "miss")) == ENTRIES[name], looks
 
 
 def test_wrong_hits_are_possible_to_see(runs):
-    """The comparison finds a difference where there is one."""
     cold, _warm = runs
     assert differences(cold["numpy_in_and_out"]["loopy"], cold["device_in_and_out"]["kcl"])

@@ -1,11 +1,10 @@
-"""What an unmade record, and a name of the face before loopy is imported, cannot imitate: a test for each row.
+"""What an unmade record, and a name of the face before loopy is imported, cannot imitate: a case for each row.
 
-The page doc/explanation/the-face.md names these tests. Each runs in a process of its own, the second one of a program:
-its calls have proofs and wait, and loopy is imported only where the test says so.
+The page doc/explanation/the-face.md says what each case shows. Each runs in a process of its own, the second one of a
+program: its calls have proofs and wait, and loopy is imported only where the case says so.
 """
 
 import re
-import sys
 import textwrap
 
 import pytest
@@ -24,158 +23,123 @@ knl = lp.make_kernel(
     "{[i]: 0<=i<n}", "y[i] = 2*x[i]", [lp.GlobalArg("x,y", "float32", shape="n"), "..."], lang_version=(2018, 2)
 )
 arg = lp.ValueArg("n", "int32")
-"""
-TAIL = """
-print(json.dumps([found, "loopy" in sys.modules]))
-"""
-RAISED = """
+
+def load():
+    return importlib.import_module("loopy")
+
 def raised(function, *arguments):
     try:
         function(*arguments)
     except Exception as error:
         return type(error).__name__
 """
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Run a program for the second time: returns what it found, and whether loopy was imported by then."""
-    child = Child(tmp_path_factory.mktemp("limits"))
-    first = child.json(f"{HEAD}\narg = lp.ValueArg('n', 'int32')\nfound = 0\n{TAIL}")
-    assert first == [0, True]
-
-    def run(code, **variables):
-        return child.json("\n".join([HEAD, RAISED, textwrap.dedent(code), TAIL]), **variables)
-
-    return run
-
-
-class TestUnit:
-    def test_waits(self, program):
-        """The calls of the programs in this file wait."""
-        assert program("found = 1") == [1, False]
-
-    def test_type_of_a_unit(self, program):
-        """`type` gives a class of kcl's until the unit is made; then it gives loopy's own, of the same object."""
-        code = """
+TAIL = """
+print(json.dumps([found, "loopy" in sys.modules]))
+"""
+# What is asked, and what it finds; loopy is imported by then, but for these.
+WITHOUT_LOOPY = {"waits", "questions_about_classes", "options"}
+OF_UNITS = {
+    "waits": ("found = 1", 1),
+    "type_of_a_unit": (
+        """
         before = type(knl).__name__, isinstance(knl, lp.TranslationUnit)
         knl.default_entrypoint
         found = [*before, type(knl).__name__, type(knl) is lp.TranslationUnit]
+        """,
+        ["RecordedUnit", True, "TranslationUnit", True],
+    ),
+    "dataclass_functions": (
         """
-        assert program(code) == [["RecordedUnit", True, "TranslationUnit", True], True]
-
-    def test_dataclass_functions(self, program):
-        """`dataclasses` answers about a unit as loopy's does, and has it made."""
-        code = """
         import dataclasses
         found = [dataclasses.is_dataclass(knl), raised(dataclasses.replace, knl), type(knl).__name__]
+        """,
+        [True, None, "TranslationUnit"],
+    ),
+    "class_attribute": (
         """
-        assert program(code) == [[True, None, "TranslationUnit"], True]
-
-    def test_class_attribute(self, program):
-        """`knl.__class__` is kcl's before loopy is imported, and loopy's after that, made or not."""
-        code = """
         before = knl.__class__.__name__
-        importlib.import_module("loopy")
+        load()
         found = [before, knl.__class__.__name__, type(knl).__name__]
+        """,
+        ["RecordedUnit", "TranslationUnit", "RecordedUnit"],
+    ),
+    "one_object_of_a_record_is_made": (
         """
-        assert program(code) == [["RecordedUnit", "TranslationUnit", "RecordedUnit"], True]
-
-    def test_one_object_of_a_record_is_made(self, program):
-        """A copy of an unmade unit does not become loopy's with it; the two are equal."""
-        code = """
         import copy
         other = copy.copy(knl)
         knl.default_entrypoint
         found = [type(knl).__name__, type(other).__name__, knl == other]
+        """,
+        ["TranslationUnit", "RecordedUnit", True],
+    ),
+    "sets_and_dictionaries": ("found = len({knl})", 1),
+    "executor": (
         """
-        assert program(code) == [["TranslationUnit", "RecordedUnit", True], True]
-
-    def test_sets_and_dictionaries(self, program):
-        """A hash is loopy's, so a unit that is a key of a dictionary or a member of a set is made."""
-        assert program("found = len({knl})") == [1, True]
-
-    def test_executor(self, program, platform_name):
-        """What `executor` returns is of a class of kcl's, and no instance of loopy's."""
-        code = """
         import pyopencl as cl
         context = cl.create_some_context(interactive=False)
         executor = knl.executor(context)
         found = [type(executor).__module__, isinstance(executor, lp.ExecutorBase)]
+        """,
+        ["kcl.frontends.loopy.executor", False],
+    ),
+}
+OF_OTHERS = {
+    "type_of_an_argument": (
         """
-        variables = {"PYOPENCL_CTX": PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]}
-        assert program(code, **variables)[0] == ["kcl.frontends.loopy.executor", False]
-
-
-@pytest.mark.slow
-class TestArguments:
-    def test_type_of_an_argument(self, program):
-        """`type` of an argument is the face's class; the name is loopy's own after a question, and equal to it."""
-        code = """
         before, kinds = type(arg) is lp.ValueArg, {lp.ArrayArg: "array", type(arg): "value"}
-        name = arg.name
-        real = importlib.import_module("loopy")
+        name, real = arg.name, load()
         found = [before, name, type(arg) is lp.ValueArg, type(arg) == lp.ValueArg, kinds[lp.ValueArg],
                  isinstance(arg, real.ValueArg), arg.__class__ is real.ValueArg]
+        """,
+        [True, "n", False, True, "value", True, True],
+    ),
+    "comparison_from_loopys_side": (
         """
-        assert program(code) == [[True, "n", False, True, "value", True, True], True]
-
-    def test_comparison_from_loopys_side(self, program):
-        """loopy's own argument compares its type with the proxy's; the proxy asks loopy's own."""
-        code = """
-        real = importlib.import_module("loopy").ValueArg("n", "int32")
+        real = load().ValueArg("n", "int32")
         found = [arg == real, real == arg]
+        """,
+        [True, False],
+    ),
+    "what_is_made_of_it_is_loopys": (
         """
-        assert program(code) == [[True, False], True]
-
-    def test_what_is_made_of_it_is_loopys(self, program):
-        """A copy with other fields, a pickle, and what a made unit holds are loopy's own."""
-        code = """
         import pickle
         knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", [arg, "..."], lang_version=(2018, 2))
         things = arg.copy(name="m"), pickle.loads(pickle.dumps(arg)), knl.default_entrypoint.args[0]
         found = [type(thing).__name__ for thing in things]
+        """,
+        ["ValueArg", "ValueArg", "ValueArg"],
+    ),
+    "identity_of_a_name": (
         """
-        assert program(code) == [["ValueArg", "ValueArg", "ValueArg"], True]
-
-
-@pytest.mark.slow
-class TestNames:
-    def test_identity_of_a_name(self, program):
-        """A name that was taken before loopy was imported stands for loopy's thing: equal, with its hash, not `is`."""
-        code = """
         auto, shared = lp.auto, lp.AddressSpace.LOCAL
         hash(auto)
-        real = importlib.import_module("loopy")
+        real = load()
         found = [auto is lp.auto, lp.auto is real.auto, auto == lp.auto, {auto: 1}[real.auto],
                  shared is real.AddressSpace.LOCAL, shared == real.AddressSpace.LOCAL,
                  {real.AddressSpace.LOCAL: 7}[shared], issubclass(lp.PyOpenCLTarget, real.TargetBase)]
+        """,
+        [False, True, True, 1, False, True, 7, True],
+    ),
+    "instance_of_an_enumeration": (
+        "found = isinstance(lp.AddressSpace.LOCAL, lp.AddressSpace)",
+        True,
+    ),
+    "questions_about_classes": (
         """
-        assert program(code) == [[False, True, True, 1, False, True, 7, True], True]
-
-    def test_instance_of_an_enumeration(self, program):
-        """To ask whether a member is an instance of its enumeration imports loopy."""
-        assert program("found = isinstance(lp.AddressSpace.LOCAL, lp.AddressSpace)") == [True, True]
-
-    def test_questions_about_classes(self, program):
-        """A hash of a class, `issubclass`, an assignment and its documentation import loopy; `isinstance` does not."""
-        assert (
-            program(
-                "found = isinstance(arg, lp.ValueArg), isinstance(3, lp.ArrayArg | lp.ValueArg)"
-            )[1]
-            is False
-        )
-        for question in (
-            "found = len({lp.ArrayArg})",
-            "found = issubclass(lp.PyOpenCLTarget, lp.TargetBase)",
-            "found = lp.PyOpenCLTarget.mine = 1",
-            "found = bool(lp.ArrayArg.__doc__)",
-        ):
-            assert program(question) == [1, True]
-
-    def test_metaclass(self, program):
-        """A class of yours with a metaclass of its own inherits once the name is loopy's own class."""
-        code = """
+        found = ["loopy" in sys.modules, isinstance(arg, lp.ValueArg), isinstance(3, lp.ArrayArg | lp.ValueArg)]
+        found += ["loopy" in sys.modules]
+        """,
+        [False, True, False, False],
+    ),
+    "questions_about_classes: hash": ("found = len({lp.ArrayArg})", 1),
+    "questions_about_classes: issubclass": (
+        "found = issubclass(lp.PyOpenCLTarget, lp.TargetBase)",
+        True,
+    ),
+    "questions_about_classes: assignment": ("found = lp.PyOpenCLTarget.mine = 1", 1),
+    "questions_about_classes: documentation": ("found = bool(lp.ArrayArg.__doc__)", True),
+    "metaclass": (
+        """
         class Own(type):
             pass
         def inherit():
@@ -184,48 +148,37 @@ class TestNames:
         before = raised(inherit)
         lp.LoopKernel.__doc__
         found = [before, raised(inherit)]
+        """,
+        ["TypeError", None],
+    ),
+    "base_class": (
         """
-        assert program(code) == [["TypeError", None], True]
-
-    def test_base_class(self, program):
-        """A class of yours that extends one of loopy's imports loopy."""
-        code = """
         class Mine(lp.PyOpenCLTarget):
             pass
         found = Mine.__mro__[1].__module__
+        """,
+        "loopy.target.pyopencl",
+    ),
+    "options": ("found = lp.Options is None", False),
+    "options: made": ("found = lp.Options(write_code=True).write_code", True),
+    "functions": (
         """
-        assert program(code) == ["loopy.target.pyopencl", True]
-
-    def test_options(self, program):
-        """An object of loopy's options is loopy's; the name of the class imports nothing."""
-        assert program("found = lp.Options is None") == [False, False]
-        assert program("found = lp.Options(write_code=True).write_code") == [True, True]
-
-    def test_functions(self, program):
-        """A function of the face passes for a Python function; its docstring is loopy's, and imports it."""
-        code = """
         import inspect
         found = [inspect.isfunction(lp.split_iname), "tag" in (lp.split_iname.__doc__ or "")]
-        real = importlib.import_module("loopy")
-        found += [lp.split_iname is real.split_iname, str(inspect.signature(lp.split_iname))[:8]]
+        found += [lp.split_iname is load().split_iname, str(inspect.signature(lp.split_iname))[:8]]
+        """,
+        [True, True, False, "(kernel:"],
+    ),
+    "star": (
         """
-        assert program(code) == [[True, True, False, "(kernel:"], True]
-
-    def test_star(self, program):
-        """`from loopy import *` imports loopy, since the list of names is loopy's."""
-        code = """
         names = {}
         exec("from kcl.loopy import *", names)
         found = "make_kernel" in names
+        """,
+        True,
+    ),
+    "loopy_error_imports_loopy": (
         """
-        assert program(code) == [True, True]
-
-
-@pytest.mark.slow
-class TestErrors:
-    def test_loopy_error_imports_loopy(self, program):
-        """An `except` clause that names `lp.LoopyError` imports loopy when an exception reaches it, and not before."""
-        code = """
         def attempt(error):
             try:
                 if error is not None:
@@ -236,61 +189,60 @@ class TestErrors:
                 pass
             return "loopy" in sys.modules
         found = [attempt(None), attempt(ValueError())]
+        """,
+        [False, True],
+    ),
+    "warning_category": (
         """
-        assert program(code) == [[False, True], True]
-
-    def test_warning_category(self, program):
-        """A warning category that was named before loopy was imported matches loopy's class and is not that class."""
-        code = """
-        category = lp.LoopyWarning
-        real = importlib.import_module("loopy")
+        category, real = lp.LoopyWarning, load()
         found = [category is real.LoopyWarning, issubclass(real.LoopyWarning, category)]
+        """,
+        [False, True],
+    ),
+    "traceback": (
         """
-        assert program(code) == [[False, True], True]
-
-    def test_traceback(self, program):
-        """The traceback of an error has frames of kcl's between the line that calls and loopy."""
-        code = """
         import traceback
         try:
             lp.split_iname(knl, "nowhere", 16)
         except Exception as error:
             files = [frame.filename.replace("\\\\", "/") for frame in traceback.extract_tb(error.__traceback__)]
         found = [files[0], any("/kcl/frontends/loopy/" in file for file in files), "/loopy/" in files[-1]]
+        """,
+        ["<string>", True, True],
+    ),
+    "import_module": (
         """
-        assert program(code) == [["<string>", True, True], True]
-
-
-@pytest.mark.slow
-class TestModules:
-    def test_import_module(self, program):
-        """`importlib.import_module` gives loopy itself, whose calls outside of recipes are not recorded."""
-        code = """
-        before = "loopy" in sys.modules
-        real = importlib.import_module("loopy")
+        before, real = "loopy" in sys.modules, load()
         made = real.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
         found = [before, real is not lp, type(made).__name__]
-        """
-        assert program(code) == [[False, True, "TranslationUnit"], True]
-
-    def test_private_names(self, program):
-        """A name that begins with an underscore imports loopy."""
-        assert program("found = hasattr(lp, '_DEFAULT_TARGET')") == [True, True]
-
-    def test_listing_of_names(self, program):
-        """`dir` of the face imports loopy."""
-        assert program("found = 'make_kernel' in dir(lp)") == [True, True]
+        """,
+        [False, True, "TranslationUnit"],
+    ),
+    "private_names": ("found = hasattr(lp, '_DEFAULT_TARGET')", True),
+    "listing_of_names": ("found = 'make_kernel' in dir(lp)", True),
+}
+CASES = {**OF_UNITS, **OF_OTHERS}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in OF_OTHERS]
 
 
-class TestPage:
-    def test_names(self):
-        """The page names every test of this file, and no other."""
-        page = (ROOT / "doc" / "explanation" / "the-face.md").read_text(encoding="utf-8")
-        here = {name for kind in _classes() for name in vars(kind) if name.startswith("test_")}
-        named = set(re.findall(r"`(test_\w+)`", page))
-        assert named <= here
-        assert here - named == {"test_names", "test_waits"}
+@pytest.fixture(scope="module")
+def child(tmp_path_factory):
+    """Child processes with proofs of the calls that all cases begin with."""
+    child = Child(tmp_path_factory.mktemp("limits"))
+    assert child.json(f"{HEAD}\nfound = 0\n{TAIL}") == [0, True]
+    return child
 
 
-def _classes():
-    return [thing for name, thing in vars(sys.modules[__name__]).items() if name.startswith("Test")]
+@pytest.mark.parametrize("name", [*OF_UNITS, *SLOW])
+def test_limit(child, platform_name, name):
+    code, found = CASES[name]
+    text = "\n".join([HEAD, textwrap.dedent(code), TAIL])
+    said = child.json(text, PYOPENCL_CTX=PLATFORMS[platform_name])
+    assert said == [found, name not in WITHOUT_LOOPY]
+
+
+def test_page():
+    """The page names every case, and no other."""
+    page = (ROOT / "doc" / "explanation" / "the-face.md").read_text(encoding="utf-8")
+    cases = {name.partition(":")[0] for name in CASES}
+    assert set(re.findall(r"`test_limit\[(\w+)\]`", page)) == cases - {"waits"}

@@ -76,17 +76,9 @@ class TestTool:
 
     def test_page(self):
         """The page says what ran, how much of the full number, what was bad, and what did not run."""
-        outcomes = {"rejected": 109_999, "wrong: accepted": 1}
-        known = {
-            "seed": 5,
-            "done": 110_000,
-            "outcomes": outcomes,
-            "bad": [[3, "wrong"]],
-            "slowest": 1.25,
-        }
-        text = faults_page.page(
-            {"bit flips in an entry": known | {"memory": 30, "date": "2026-01-02"}}
-        )
+        known = {"outcomes": {"rejected": 109_999, "wrong: accepted": 1}, "done": 110_000}
+        known |= {"seed": 5, "bad": [[3, "wrong"]], "slowest": 1.25, "memory": 30}
+        text = faults_page.page({"bit flips in an entry": known | {"date": "2026-01-02"}})
         row = "| 110,000 | all | 1 | rejected 109,999; wrong: accepted 1 | 1.2 s | 2026-01-02, 5 |"
         assert re.search(rf"bit flips in an entry \|.*{re.escape(row)}", text)
         assert text.count("did not run") >= len(faults_rows.ROWS) - 1

@@ -1,12 +1,10 @@
 """Locks: threads take them in one order, and wait for nobody's work while they hold one."""
 
-import json
-import sys
 from graphlib import CycleError, TopologicalSorter
 
 import lock_order
 import pytest
-from harness import PLATFORMS, run_command
+from harness import PLATFORMS
 
 
 def cycle(order):
@@ -29,16 +27,8 @@ def cycle(order):
 )
 def test_order(child, platform_name, threads, kernels):
     """Threads with shared and with own Kernels find every lock in one order, and hold none while they wait."""
-    command = [
-        sys.executable,
-        lock_order.__file__,
-        PLATFORMS[platform_name],
-        str(threads),
-        str(kernels),
-    ]
-    done = run_command(command, env=child.environment(), timeout=600)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    words = (lock_order.__file__, PLATFORMS[platform_name], threads, kernels)
+    said = child.script(*words, timeout=600)
     assert said["wrong"] == []
     assert said["order"]  # locks were watched
     assert cycle(said["order"]) == []

@@ -1,19 +1,15 @@
 """kcl with the loopy that people have, wherever its files lie."""
 
-import json
-import pathlib
-
 import pytest
-from harness import PLATFORMS, Child
+from harness import PLATFORMS
 from loopies import EXPRESSION, PLACES, Loopy
 
 DRIVER = """
 import sys, json
-import numpy as np, pyopencl as cl, pyopencl.array as cla
+import numpy as np, pyopencl.array as cla
 import loopy as lp
-platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
+from opened import queue_on
+queue = queue_on(sys.argv[1])
 a = cla.zeros(queue, 16, np.float32) + 1
 # pymbolic, which lies beside, warns of `if`
 unit = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = 2.5*if(i >= 0, a[i], 0)",
@@ -25,59 +21,54 @@ STRICT = {"KCL_STRICT": "hit"}
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 
 
-def run(
-    child: Child, platform_name: str, loopy: Loopy, first: str = "", **variables: str
-) -> tuple[float, str | None]:
-    """Run the driver by kcl with a copy of loopy; return its number, and the file of the loopy that it imported."""
-    (child.directory / "driver.py").write_text(f"{first}\n{DRIVER}")
-    words = "-W", "ignore", "-m", "kcl", "run", "driver.py", PLATFORMS[platform_name]
-    path = f"{loopy.path}:{child.environment()['PYTHONPATH']}"
-    done = child.python(*words, **{"PYTHONPATH": path, **variables})
-    assert done.returncode == 0, done.stderr
-    number, file = json.loads(done.stdout.splitlines()[-1])
-    return number, file
+@pytest.fixture
+def run(child, platform_name):
+    """Return what runs the driver by kcl with a copy of loopy: its number, and the file of the loopy that it imports."""
+
+    def run(loopy, first="", **variables):
+        (child.directory / "driver.py").write_text(f"{first}\n{DRIVER}")
+        words = "-W", "ignore", "-m", "kcl", "run", "driver.py", PLATFORMS[platform_name]
+        path = f"{loopy.path}:{child.environment()['PYTHONPATH']}"
+        return child.script(*words, **{"PYTHONPATH": path, **variables})
+
+    return run
 
 
 class TestPlaces:
     @pytest.mark.parametrize("place", PLACES)
-    def test_second_run(
-        self, child: Child, platform_name: str, tmp_path: pathlib.Path, place: str
-    ) -> None:
+    def test_second_run(self, run, tmp_path, place):
         """The second run of a program hits, wherever loopy lies, and imports no loopy."""
         loopy = Loopy(tmp_path / place, place)
-        number, file = run(child, platform_name, loopy)
+        number, file = run(loopy)
         assert number == 2.5
         assert (file or "").startswith(str(tmp_path))
-        assert run(child, platform_name, loopy, **STRICT) == (2.5, None)
+        assert run(loopy, **STRICT) == [2.5, None]
 
-    def test_same_files(self, child: Child, platform_name: str, tmp_path: pathlib.Path) -> None:
+    def test_same_files(self, run, tmp_path):
         """A wheel, an editable install and a checkout of the same files share their entries."""
-        run(child, platform_name, Loopy(tmp_path / "wheel", "wheel"))
+        run(Loopy(tmp_path / "wheel", "wheel"))
         for place in ("editable", "checkout"):
-            loopy = Loopy(tmp_path / place, place)
-            assert run(child, platform_name, loopy, **STRICT) == (2.5, None)
+            assert run(Loopy(tmp_path / place, place), **STRICT) == [2.5, None]
 
 
 class TestEdits:
     @pytest.mark.parametrize("place", ["wheel", "editable"])
-    def test_one_line(
-        self, child: Child, platform_name: str, tmp_path: pathlib.Path, place: str
-    ) -> None:
+    def test_one_line(self, run, child, tmp_path, place):
         """A line of loopy that was edited by hand decides the number; an explanation names the file."""
         loopy = Loopy(tmp_path / place, place)
-        assert run(child, platform_name, loopy)[0] == 2.5
+        assert run(loopy)[0] == 2.5
         loopy.edit('+"f")', '+"f*2.0f")')
-        assert run(child, platform_name, loopy)[0] == 5.0
+        assert run(loopy)[0] == 5.0
         said = child.python("-m", "kcl", "explain").stdout
         assert "its files changed\n      loopy/target/c/codegen/expression.py" in said
         loopy.edit('+"f*2.0f")', '+"f")')
-        assert run(child, platform_name, loopy, **STRICT)[0] == 2.5
+        assert run(loopy, **STRICT)[0] == 2.5
 
-    def test_while_it_runs(self, child: Child, platform_name: str, tmp_path: pathlib.Path) -> None:
+    def test_while_it_runs(self, run, tmp_path):
         """What a program generates with a loopy that is edited as it runs is not stored."""
         loopy = Loopy(tmp_path / "wheel", "wheel")
         edit = f"open({str(loopy.folder / EXPRESSION)!r}, 'a').write('# new')"
-        assert run(child, platform_name, loopy, first=f"import loopy; {edit}")[0] == 2.5
-        number, file = run(child, platform_name, loopy)
+        assert run(loopy, first=f"import loopy; {edit}")[0] == 2.5
+        number, file = run(loopy)
         assert number == 2.5
         assert file is not None

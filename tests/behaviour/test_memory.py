@@ -1,10 +1,8 @@
 """Memory: kernels that are launched and dropped leave a bounded number of bytes behind."""
 
-import sys
-
 import many_kernels
 import pytest
-from harness import PLATFORMS, run_command
+from harness import PLATFORMS
 
 MIB = 1 << 20
 
@@ -14,17 +12,8 @@ def test_ten_thousand(child, platform_name):
     """10,000 kernels of 200 stored programs leave less than 40 MiB more than pyopencl by hand leaves."""
 
     def grown(launches, way):
-        command = [
-            sys.executable,
-            many_kernels.__file__,
-            PLATFORMS[platform_name],
-            "200",
-            str(launches),
-            way,
-        ]
-        done = run_command(command, env=child.environment(), timeout=1200)
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
+        words = (many_kernels.__file__, PLATFORMS[platform_name], 200, launches, way)
+        return child.script(*words, timeout=1200)
 
     grown(200, "kcl")
     assert grown(10_000, "kcl") - grown(10_000, "hand") < 40 * MIB

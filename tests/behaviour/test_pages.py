@@ -51,9 +51,7 @@ class Team:
                 more = {"KCL_STRICT": "hit"} if strict else {}
                 script = f"{shell}{command}"
                 ended, said = console.run(script, self.directory, self.environment | more)
-                assert ended == status, (
-                    f"{'again: ' * again}$ {command}\nended with {ended}:\n{said}"
-                )
+                assert ended == status, f"again {again}, $ {command}\nended with {ended}:\n{said}"
         self.rest()
 
     def commands(self, note, language, body):
@@ -74,7 +72,6 @@ class Team:
                 assert client.idle(str(folder / "kcl"), 180.0)
 
     def caches(self):
-        """Return the directories with caches: that of the home, and those that the page names."""
         home = pathlib.Path(self.environment["HOME"])
         return [one.parent for place in (home, self.directory) for one in place.glob("*/kcl")]
 
@@ -114,13 +111,11 @@ def team(child):
     return team
 
 
-def _marked(page, server):
-    marks = [] if (page, server) == FIRST else [pytest.mark.slow]
-    return pytest.param(page, server, marks=marks)
+SLOW = [(page, server) for page in REMOTE for server in SERVERS if (page, server) != FIRST]
 
 
 @pytest.mark.parametrize(
-    ("page", "server"), [_marked(page, server) for page in REMOTE for server in SERVERS]
+    ("page", "server"), [FIRST, *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)]
 )
 def test_remote(team, page, server):
     """A job with empty caches gets everything from the server, and its push has nothing to do."""
@@ -134,7 +129,6 @@ def test_remote(team, page, server):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", OTHERS)
 def test_others(team, page):
-    """The second run of a page hits."""
     one = team(page)
     one.run()
     one.run(again=True)

@@ -8,61 +8,35 @@ import sys
 import pytest
 from harness import PLATFORMS
 
+HEAD = """
+import kcl
+from opened import over_x, queue_on
+
+
+@kcl.kernel
+def filled(number):
+    return over_x("filled", f"= {number}", "out")
+
+
+"""
 SCRIPT = """
 import json
 
-import numpy as np
-import pyopencl as cl
-
-import kcl
-
-SIZE = 4
-SHAPE = f"({SIZE},)"
-
-
-@kcl.kernel
-def filled(number):
-    text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
-    arguments = [kcl.Array("x", np.float32, SHAPE, "out")]
-    return kcl.Source(text, entry="filled", arguments=arguments, global_size=SHAPE)
-
-
-GUARD:
+if GUARD:
     with open("runs", "a") as stream:
         stream.write("once")
-    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-    context = cl.Context(platform.get_devices())
+    queue = queue_on(PLATFORM)
     kernels = [filled(number) for number in range(4)]
-    kcl.prepare(kernels, context, processes=2)
+    kcl.prepare(kernels, queue.context, processes=2)
     kcl.flush()
-    queue = cl.CommandQueue(context)
     assert [float(kernel(queue, out_host=True)[1][0][0]) for kernel in kernels] == [0, 1, 2, 3]
     print(json.dumps([[row["hits"], row["misses"]] for row in map(kcl.stats().get, ("generator", "binary"))]))
 """
-
 TERMINAL = """
-import sys
-
 from kcl.cache import progress
 
 progress.AFTER = 0.0
-import numpy as np
-import pyopencl as cl
-
-import kcl
-
-(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-context = cl.Context(platform.get_devices())
-queue = cl.CommandQueue(context)
-
-
-@kcl.kernel
-def filled(number):
-    text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
-    arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
-    return kcl.Source(text, entry="filled", arguments=arguments, global_size="(4,)")
-
-
+queue = queue_on(PLATFORM)
 for number in (1, 2):
     print("before", number, flush=True)
     filled(number)(queue)
@@ -71,18 +45,16 @@ for number in (1, 2):
 
 
 def driver(child, text, platform_name):
-    """Write a script of the user and return its path."""
     path = child.directory / "driver.py"
-    path.write_text(text.replace("PLATFORM", repr(PLATFORMS[platform_name])))
+    path.write_text((HEAD + text).replace("PLATFORM", repr(PLATFORMS[platform_name])))
     return path
 
 
 @pytest.mark.slow_platforms
 def test_script(child, platform_name):
     """Workers find the recipes of a script with a guard, which runs once; every launch of it hits."""
-    text = SCRIPT.replace("GUARD", 'if __name__ == "__main__"')
-    done = child.python(driver(child, text, platform_name))
-    assert done.returncode == 0, done.stderr
+    text = SCRIPT.replace("GUARD", '__name__ == "__main__"')
+    done = child.finished(driver(child, text, platform_name))
     assert "CacheWarning" not in done.stderr
     assert json.loads(done.stdout) == [[4, 0], [4, 0]]
     assert (child.directory / "runs").read_text() == "once"
@@ -91,8 +63,7 @@ def test_script(child, platform_name):
 @pytest.mark.one_platform
 def test_script_without_a_guard(child, platform_name):
     """Workers stop at the call in a script without a guard; its process prepares all, and a warning says so."""
-    done = child.python(driver(child, SCRIPT.replace("GUARD", "if True"), platform_name))
-    assert done.returncode == 0, done.stderr
+    done = child.finished(driver(child, SCRIPT.replace("GUARD", "True"), platform_name))
     assert json.loads(done.stdout) == [[0, 4], [0, 4]]
     assert 'put if __name__ == "__main__": above it' in done.stderr
 
@@ -107,9 +78,8 @@ def test_terminal(child, platform_name, variables, is_shown):
     ours, theirs = pty.openpty()
     environment = child.environment(PYTHONWARNINGS="ignore", **variables)
     path = driver(child, TERMINAL, platform_name)
-    process = subprocess.Popen(
-        [sys.executable, path], env=environment, stdin=theirs, stdout=theirs, stderr=theirs
-    )
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = subprocess.Popen([sys.executable, path], env=environment, **streams)
     os.close(theirs)
     written = b""
     try:
@@ -120,11 +90,5 @@ def test_terminal(child, platform_name, variables, is_shown):
     os.close(ours)
     assert process.wait() == 0, written
     assert (b"kcl: 2 kernels, " in written) == is_shown
-    lines = written.decode().replace("\r\n", "\n").split("\n")
-    assert [line.rpartition("\r")[2] for line in lines] == [
-        "before 1",
-        "after 1",
-        "before 2",
-        "after 2",
-        "",
-    ]
+    lines = [line.rpartition("\r")[2] for line in written.decode().split("\r\n")]
+    assert lines == ["before 1", "after 1", "before 2", "after 2", ""]

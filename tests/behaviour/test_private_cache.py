@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 
 import numpy as np
+import pyopencl as cl
 import pytest
 from handle_recipes import add, scaled
 from harness import PLATFORMS
@@ -49,20 +50,15 @@ class TestBlock:
         with kcl.option.cache_dir(tmp_path / "private"):
             assert looked_up(add(), queue) == MISSED
 
+    @pytest.mark.usefixtures("installed")
     def test_programs_of_pyopencl(self, context, tmp_path):
         """With the integrations a program on a known context is looked up in the block, too."""
-        import pyopencl as cl
-
         text = "kernel void f(global float *x) { x[0] = 4711; }"
-        kcl.install()
-        try:
+        cl.Program(context, text).build()
+        with kcl.option.cache_dir(tmp_path / "private"):
+            kcl.stats(reset=True)
             cl.Program(context, text).build()
-            with kcl.option.cache_dir(tmp_path / "private"):
-                kcl.stats(reset=True)
-                cl.Program(context, text).build()
-                assert kcl.stats()["binary"]["misses"] == 1
-        finally:
-            kcl.uninstall()
+            assert kcl.stats()["binary"]["misses"] == 1
 
     def test_statistics(self, queue, looked_up, tmp_path):
         """Statistics and misses lie where the look-ups were; what was collected before the block lies outside."""
@@ -70,13 +66,10 @@ class TestBlock:
         with kcl.option.cache_dir(tmp_path / "private"):
             looked_up(add(), queue)
             assert {miss.event.kernel for miss in journal.last_misses()} == {"add"}
-        assert {miss.event.kernel for miss in journal.last_misses()} == {"scaled"}
-        with kcl.option.cache_dir(tmp_path / "private"):
-            misses = {
-                layer: row["misses"]
-                for (_day, layer, _kernel), row in journal.count_by_day().items()
-            }
+            counted = journal.count_by_day().items()
+            misses = {layer: row["misses"] for (_day, layer, _kernel), row in counted}
             assert misses["binary"] == 1
+        assert {miss.event.kernel for miss in journal.last_misses()} == {"scaled"}
 
     def test_proofs(self, child, tmp_path):
         """What loopy proved before a block is written outside: the next run carries no call out."""
@@ -93,26 +86,25 @@ class TestBlock:
         assert [child.json(code, private) for _ in range(2)] == [True, False]
 
     def test_nested(self, tmp_path):
-        """The inner block's directory counts until it ends, also where an error ends it; a call within ends with it."""
-        before = kcl.option.get_cache_dir()
-        with kcl.option.cache_dir(tmp_path / "outer"):
-            with suppress(ValueError), kcl.option.cache_dir(tmp_path / "inner") as path:
-                assert kcl.option.get_cache_dir() == path == str(tmp_path / "inner")
-                kcl.option.cache_dir(tmp_path / "within")
-                assert kcl.option.get_cache_dir() == str(tmp_path / "within")
-                raise ValueError("ends the block")
-            assert kcl.option.get_cache_dir() == str(tmp_path / "outer")
-        assert kcl.option.get_cache_dir() == before
-        assert os.listdir(tmp_path) == []
+        """The inner block's directory counts until it ends, also where an error ends it; a call within ends with it.
 
-    def test_call_before(self, tmp_path):
-        """A block within a directory that a call chose leads back to it; the same block may be entered again."""
-        kcl.option.cache_dir(tmp_path / "chosen")
-        block = kcl.option.cache_dir(tmp_path / "block")
+        A block within a directory that a call chose leads back to it; the same block may be entered again.
+        """
+        chosen, outer, inner, within = (
+            str(tmp_path / name) for name in ("chosen", "outer", "inner", "within")
+        )
+        kcl.option.cache_dir(chosen)
+        block = kcl.option.cache_dir(outer)
         for _ in range(2):
             with block:
-                assert kcl.option.get_cache_dir() == str(tmp_path / "block")
-            assert kcl.option.get_cache_dir() == str(tmp_path / "chosen")
+                with suppress(ValueError), kcl.option.cache_dir(inner) as path:
+                    assert kcl.option.get_cache_dir() == path == inner
+                    kcl.option.cache_dir(within)
+                    assert kcl.option.get_cache_dir() == within
+                    raise ValueError("ends the block")
+                assert kcl.option.get_cache_dir() == outer
+            assert kcl.option.get_cache_dir() == chosen
+        assert os.listdir(tmp_path) == []
 
     def test_threads(self, tmp_path):
         """Blocks of two threads that overlap leave nothing behind, whichever ends first."""
@@ -140,14 +132,13 @@ def test_removed_directory(child):
     code = """
         import sys, tempfile
         import numpy as np
-        import pyopencl as cl
         import kcl
         from handle_recipes import add
+        from opened import queue_on
 
-        (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-        context = cl.Context(platform.get_devices())
+        queue = queue_on(sys.argv[1])
         with tempfile.TemporaryDirectory() as folder, kcl.option.cache_dir(folder):
-            add()(cl.CommandQueue(context), x=np.zeros(8, np.float32), a=1.0)
+            add()(queue, x=np.zeros(8, np.float32), a=1.0)
             assert kcl.flush()
             assert len(kcl.entries("binary")) == 1
         print(f'"{folder}"')

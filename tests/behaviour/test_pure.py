@@ -3,12 +3,11 @@
 The page doc/explanation/pure-recipes.md names these tests. A stale hit is a number of before the change.
 """
 
-import base64
-import hashlib
 import os
 import re
 import shutil
 
+import packages
 import pytest
 from harness import ROOT, Child
 
@@ -68,24 +67,18 @@ COUNTED = [[1, "miss"], [1, "hit"], [2, "miss"]]
 PROMISED = [[1, "miss"], [1, "hit"], [1, "hit"]]
 
 
-def install(packages, name, text):
-    """Install a distribution of one module, with the record that an installer writes."""
-    about = packages / f"{name}-1.0.dist-info"
-    about.mkdir(parents=True, exist_ok=True)
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
-    (packages / f"{name}.py").write_text(text)
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "RECORD").write_text(
-        f"{name}.py,sha256={digest},{len(text)}\n{about.name}/METADATA,,\n"
-    )
+def install(site, name, text):
+    site.mkdir(exist_ok=True)
+    (site / f"{name}.py").write_text(text)
+    packages.describe(site, name)
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     """Number and outcome of each recipe in a first, a second and a changed run."""
     child = Child(tmp_path_factory.mktemp("pure"))
-    packages, found = child.directory / "site-packages", []
-    install(packages, "library", "LEVEL = 1\n\n\ndef number():\n    return LEVEL\n")
+    site, found = child.directory / "site-packages", []
+    install(site, "library", "LEVEL = 1\n\n\ndef number():\n    return LEVEL\n")
     names = [*(f"{name}.recipe" for name in RECIPES), "state.named", "effects.second"]
     for this, place in (("1", "project"), ("1", "project"), ("2", "moved")):
         project = child.directory / place
@@ -96,73 +89,30 @@ def told(tmp_path_factory):
         texts["farther"] = "NUMBER = THIS\n"
         for name, text in texts.items():
             (project / f"{name}.py").write_text(text.replace("THIS", this))
-        install(packages, "tuner", f"def number():\n    return {this}\n")
+        install(site, "tuner", f"def number():\n    return {this}\n")
         (child.directory / "number").write_text(this)
-        options = {
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
-        }
+        path = os.pathsep.join([str(site), str(ROOT)])
+        options = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path}
         found.append(child.script(project / "driver.py", *names, NUMBER=this, **options))
     return {name.removesuffix(".recipe"): [run[name] for run in found] for name in names}
 
 
-class TestCounted:
-    """What counts beside version and parameters: the files of the recipe's code."""
-
-    def test_version(self, told):
-        """Another version is a miss, and the recipe runs."""
-        assert told["version"] == COUNTED
-
-    @pytest.mark.parametrize("what", ["helper", "global", "class"])
-    def test_code(self, told, what):
-        """A helper, a global or a class that changes in the recipe's file is a miss."""
-        assert told[what] == COUNTED
-
-    def test_module_that_the_body_imports(self, told):
-        """A module of the project that the file imports counts, and what that imports."""
-        assert told["imported"] == COUNTED
-
-    def test_comment(self, told):
-        """The text of the file counts, its comments included."""
-        assert told["noise"] == [[1, "miss"], [1, "hit"], [1, "miss"]]
-
-    def test_place(self, told):
-        """The place of the project, and files that nobody imports, do not count."""
-        assert told["elsewhere"] == PROMISED
+# What counts beside version and parameters is the files of the recipe's code. What else changes is left to the promise.
+OUTCOMES = {
+    **dict.fromkeys(("version", "helper", "global", "class", "imported"), COUNTED),
+    "noise": [[1, "miss"], [1, "hit"], [1, "miss"]],
+    **dict.fromkeys(("elsewhere", "installed", "file", "variable"), PROMISED),
+    **dict.fromkeys(("state", "state.named", "effects", "effects.second"), PROMISED),
+}
 
 
-class TestPromised:
-    """What the promise covers: kcl does not look, so the version has to change with it."""
-
-    def test_installed_package(self, told):
-        """An installed package does not count, unless it generates code."""
-        assert told["installed"] == PROMISED
-
-    def test_file(self, told):
-        """A file that the recipe reads does not count."""
-        assert told["file"] == PROMISED
-
-    def test_variable(self, told):
-        """A variable of the environment does not count."""
-        assert told["variable"] == PROMISED
-
-    def test_state_of_a_library(self, told):
-        """What a program sets in a library while it runs does not count."""
-        assert told["state"] == told["state.named"] == PROMISED
-
-    def test_effects(self, told):
-        """The body does not run on a hit, so it fills no registry for another recipe."""
-        assert told["effects"] == told["effects.second"] == PROMISED
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcome(told, name):
+    assert told[name] == OUTCOMES[name]
 
 
-class TestPage:
-    def test_names(self):
-        """The page names every test of this file that shows an outcome."""
-        page = (ROOT / "doc" / "explanation" / "pure-recipes.md").read_text()
-        tests = {
-            name
-            for kind in (TestCounted, TestPromised)
-            for name in vars(kind)
-            if name.startswith("test_")
-        }
-        assert tests == set(re.findall(r"`(test_\w+)`", page))
+def test_page():
+    """The page names every outcome."""
+    page = (ROOT / "doc" / "explanation" / "pure-recipes.md").read_text()
+    named = set(re.findall(r"`test_outcome\[(\w+)\]`", page))
+    assert named == {name.partition(".")[0] for name in OUTCOMES}

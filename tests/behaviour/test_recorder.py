@@ -14,16 +14,15 @@ from at_once import at_once
 import kcl
 import kcl.loopy as lp
 from kcl.cache import layers
+from kcl.cache.entry import Entry
 from kcl.frontends.loopy import proofs, recorder, unmade
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 X = np.arange(16, dtype=np.float32)
-GLOBAL = 2
 
 
 @pytest.fixture(scope="module")
 def real():
-    """The real loopy, whoever asks."""
     return importlib.import_module("loopy")
 
 
@@ -61,71 +60,36 @@ def waiting(*arguments, **keywords):
     return found
 
 
-class Launch:
-    def __init__(self, queue):
-        self.queue = queue
+@pytest.fixture
+def outputs(context):
+    import pyopencl as cl
 
-    def __call__(self, kernel):
-        """Launch a unit, executor or Kernel, and return the sum of what comes back."""
-        launcher = kernel.executor(self.queue.context) if hasattr(kernel, "executor") else kernel
-        _event, outputs = launcher(self.queue, x=X)
-        return float(
-            sum(one.sum() for one in (outputs.values() if isinstance(outputs, dict) else outputs))
-        )
+    queue = cl.CommandQueue(context)
 
-    def gives_names(self, kernel):
-        """Tell whether a launch returns a dictionary, which an option decides."""
-        launcher = kernel.executor(self.queue.context) if hasattr(kernel, "executor") else kernel
-        return isinstance(launcher(self.queue, x=X)[1], dict)
+    def launched(kernel):
+        launcher = kernel.executor(context) if hasattr(kernel, "executor") else kernel
+        return launcher(queue, x=X)[1]
+
+    return launched
 
 
 @pytest.fixture
-def launch(context):
-    """Launches on a queue."""
-    import pyopencl as cl
-
-    return Launch(cl.CommandQueue(context))
+def launch(outputs):
+    return lambda kernel: float(sum(one.sum() for one in outputs(kernel)))
 
 
-def generated(_info):
-    """A preamble that a global decides."""
-    yield "20_global", f"#define GLOBAL {GLOBAL}"
+def test_siblings(outputs):
+    """Options that are set on one of two units made of a third decide all three, and what is made of them."""
 
-
-class TestByReference:
-    """What loopy keeps by reference counts at the call and again where code is needed."""
-
-    def test_callable_of_the_program(self, launch, looks):
-        """A generator of preambles of the program is in no key: nothing is stored, and the reason names it."""
-
-        @kcl.kernel
-        def recipe():
-            return lp.register_preamble_generators(unit(), [generated])
-
-        assert "#define GLOBAL 2" in recipe().source(launch.queue.context)
-        assert looks[0].outcome == "bypass"
-        assert "generated (test_recorder.py:" in looks[0].reason
-
-
-class TestHandedOut:
-    """A unit counts by its content from when a program holds parts of it, and so do those that share them."""
-
-    @staticmethod
-    def name_outputs(one):
+    def run():
+        made = unit()
+        one, other = lp.split_iname(made, "i", 4), lp.split_iname(made, "i", 8)
         one.default_entrypoint.options.return_dict = True
+        later = lp.split_iname(made, "i", 2)
+        return [isinstance(outputs(each), dict) for each in (made, one, other, later)]
 
-    def test_siblings(self, launch):
-        """Options that are set on one of two units made of a third decide all three, and what is made of them."""
-
-        def run():
-            made = unit()
-            one, other = lp.split_iname(made, "i", 4), lp.split_iname(made, "i", 8)
-            self.name_outputs(one)
-            later = lp.split_iname(made, "i", 2)
-            return [launch.gives_names(each) for each in (made, one, other, later)]
-
-        first, second, _carried = twice(run)
-        assert first == second == [True] * 4
+    first, second, _carried = twice(run)
+    assert first == second == [True] * 4
 
 
 def test_shown_parameters(launch):
@@ -142,71 +106,61 @@ def test_shown_parameters(launch):
     assert type(one) is unmade.RecordedUnit
 
 
-class TestErrors:
-    def test_another_way(self, launch, looks):
-        """A recipe that goes on differently after an error gives the same in every run; the second one is a hit."""
+def test_another_way(launch, looks):
+    """A recipe that goes on differently after an error gives the same in every run; the second one is a hit."""
 
-        @kcl.kernel
-        def recipe():
-            made = unit()
-            try:
-                return lp.split_iname(made, "nope", 4)
-            except KeyError:
-                return lp.split_iname(made, "i", 4)
+    @kcl.kernel
+    def recipe():
+        made = unit()
+        try:
+            return lp.split_iname(made, "nope", 4)
+        except KeyError:
+            return lp.split_iname(made, "i", 4)
 
-        first, second, _carried = twice(lambda: launch(recipe()))
-        assert first == second == 240.0
-        assert [one.outcome for one in looks if one.layer == "generator"] == ["miss", "hit"]
-
-    @pytest.mark.parametrize("change", ["default target", "reduction"])
-    def test_proof_under_other_surroundings(self, change, monkeypatch, real):
-        """A call is not recorded while what it would meet in loopy is changed."""
-        waiting()
-        if change == "default target":
-            monkeypatch.setattr(real, "_DEFAULT_TARGET", real.CTarget)
-        else:
-            parsers = importlib.import_module("loopy.library.reduction")._REDUCTION_OP_PARSERS
-            monkeypatch.setattr(
-                importlib.import_module("loopy.library.reduction"),
-                "_REDUCTION_OP_PARSERS",
-                [*parsers, generated],
-            )
-        assert type(unit()) is real.TranslationUnit
+    first, second, _carried = twice(lambda: launch(recipe()))
+    assert first == second == 240.0
+    assert [one.outcome for one in looks if one.layer == "generator"] == ["miss", "hit"]
 
 
-class TestWarnings:
-    """Warnings of loopy come under the user's filters, in every run, and without loopy in a warm one."""
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        ("loopy", "_DEFAULT_TARGET", lambda real: real.CTarget),
+        ("loopy.library.reduction", "_REDUCTION_OP_PARSERS", lambda _real: [print]),
+    ],
+)
+def test_proof_under_other_surroundings(module, name, value, monkeypatch, real):
+    """A call is not recorded while what it would meet in loopy is changed."""
+    waiting()
+    monkeypatch.setattr(importlib.import_module(module), name, value(real))
+    assert type(unit()) is real.TranslationUnit
 
-    def test_threads(self):
-        """Threads that hear warnings leave the process as it was, and do not hear each other's."""
-        before = warnings.showwarning, list(warnings.filters)
-        mine = []
 
-        def make(number):
-            lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}")
+def test_warnings_in_threads():
+    """Threads that hear warnings leave the process as it was, and do not hear each other's."""
+    before = warnings.showwarning, list(warnings.filters)
 
-        def warn():
-            for number in range(200):
-                warnings.warn(f"mine {number}", UserWarning, stacklevel=1)
-                mine.append(number)
+    def make(number):
+        lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}")
 
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
-            threads.append(threading.Thread(target=warn))
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert (warnings.showwarning, list(warnings.filters)) == before
-        kinds = collections.Counter(one.category.__name__ for one in heard)
-        assert kinds["UserWarning"] == 200
-        assert kinds["LoopyWarning"] == 8
-        again()
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            make(0)
-        assert [one.category.__name__ for one in heard] == ["LoopyWarning"]
+    def work(number):
+        if number < 8:
+            make(number)
+            return
+        for text in range(200):
+            warnings.warn(f"mine {text}", UserWarning, stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        at_once(work, 9)
+    assert (warnings.showwarning, list(warnings.filters)) == before
+    kinds = collections.Counter(one.category.__name__ for one in heard)
+    assert (kinds["UserWarning"], kinds["LoopyWarning"]) == (200, 8)
+    again()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        make(0)
+    assert [one.category.__name__ for one in heard] == ["LoopyWarning"]
 
 
 class TestThreads:
@@ -236,17 +190,14 @@ class TestThreads:
             number = 0
             while not over.is_set():
                 number += 1
-                assert lp.make_kernel(
-                    "{[i]: 0<=i<4}", f"y[i] = {number}", lang_version=(2018, 2)
-                ).entrypoints
+                made = lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}", lang_version=(2018, 2))
+                assert made.entrypoints
 
         thread = threading.Thread(target=make)
         thread.start()
         try:
-            ends = [
-                _forked(lambda: lp.split_iname(split, "i_inner", 2).default_entrypoint)
-                for _ in range(4)
-            ]
+            ask = lambda: lp.split_iname(split, "i_inner", 2).default_entrypoint  # noqa: E731
+            ends = [_forked(ask) for _ in range(4)]
         finally:
             over.set()
             thread.join()
@@ -270,8 +221,6 @@ def _forked(function):
 
 
 class Raises:
-    """Raises wherever it can."""
-
     def __getattr__(self, name):
         raise RuntimeError(name)
 
@@ -327,17 +276,11 @@ class TestFaults:
         launch(unit())
         proofs.write()
         layer = layers.generator()
-        (key,) = [
-            found.key
-            for place in layer.stores[0].scan()
-            if "proven" in (found := layer.read(place)).metadata
-        ]
+        entries = [layer.read(place) for place in layer.stores[0].scan()]
+        (key,) = [entry.key for entry in entries if "proven" in entry.metadata]
         for strange in ({"proven": []}, {"proven": {"a": 1}}, {"proven": {"a": [["short"]]}}, {}):
-            from kcl.cache.entry import Entry
-
-            layer.publish(
-                key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {})
-            )
+            metadata = {"kernel": "damaged", "created": 1, **strange}
+            layer.publish(key.digest, Entry(key, metadata, {}))
             layers.reset()
             before = recorder.thread.carried
             unit()
@@ -352,18 +295,17 @@ def _outcome(call):
         return type(error).__name__, str(error).partition(" at 0x")[0]
 
 
-class TestSwitches:
-    def test_strict_hits(self, launch, monkeypatch):
-        """`KCL_STRICT=hit` does not mind a unit that had to be made while its code is a hit."""
+def test_strict_hits(launch, monkeypatch):
+    """`KCL_STRICT=hit` does not mind a unit that had to be made while its code is a hit."""
 
-        @kcl.kernel
-        def recipe():
-            made = unit()
-            assert made.default_entrypoint.name == "recorded"
-            return lp.split_iname(made, "i", 4)
+    @kcl.kernel
+    def recipe():
+        made = unit()
+        assert made.default_entrypoint.name == "recorded"
+        return lp.split_iname(made, "i", 4)
 
-        assert launch(recipe()) == 240.0
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        again()
-        assert launch(recipe()) == 240.0
-        assert any(question.startswith("default_entrypoint") for question in kcl.stats()["made"])
+    assert launch(recipe()) == 240.0
+    monkeypatch.setenv("KCL_STRICT", "hit")
+    again()
+    assert launch(recipe()) == 240.0
+    assert any(question.startswith("default_entrypoint") for question in kcl.stats()["made"])

@@ -72,16 +72,16 @@ for dtype in (np.float32, np.float64):
 """
 
 
-def runner(child, platform_name):
-    """Return what runs Python on the platform, in the folder of `child`; it must end well."""
-    platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-
+@pytest.fixture
+def run(child, platform_name):
     def run(*command, **variables):
-        done = child.python(*command, PYOPENCL_CTX=platform, **variables)
-        assert done.returncode == 0, done.stderr
-        return done
+        return child.finished(*command, PYOPENCL_CTX=PLATFORMS[platform_name], **variables)
 
     return run
+
+
+def line_by_line(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def told(text):
@@ -111,9 +111,8 @@ for name in ("one", "other"):
 """
 
 
-def test_bypassed(child, platform_name):
+def test_bypassed(run, child):
     """The reason of look-ups that were bypassed stands below the table, once."""
-    run = runner(child, platform_name)
     (child.directory / "there").mkdir()
     for path in ("factor.h", "there/factor.h"):
         (child.directory / path).write_text("#define FACTOR 3\n", encoding="utf-8")
@@ -121,22 +120,16 @@ def test_bypassed(child, platform_name):
     said = " ".join(run("driver.py", KCL_REPORT="1", **SILENT).stderr.split())
     assert "binary 0 0 2 0 " in said
     assert said.count("binary: bypassed: ") == 1
-    assert (
-        "the working directory holds too: drivers differ in which they take; rename one of the two"
-        in said
-    )
+    assert "the working directory holds too: drivers differ in which they take; rename one" in said
 
 
-def test_entries_of_another_program(child, platform_name):
+def test_entries_of_another_program(run, child):
     """Rows have the names of the program that ran, whoever stored the entries; dtypes tell units of one name apart."""
-    run = runner(child, platform_name)
     for file, text in (("recipe.py", SCALED), ("units.py", UNITS)):
         (child.directory / file).write_text(text, encoding="utf-8")
     run("recipe.py")
-    for found in (
-        run("units.py", KCL_REPORT="kernels", **SILENT).stderr,
-        run("-m", "kcl", "report").stdout,
-    ):
+    at_exit = run("units.py", KCL_REPORT="kernels", **SILENT).stderr
+    for found in (at_exit, run("-m", "kcl", "report").stdout):
         first, other, *typed = told(found)
         assert [first, other] == [("inner32", "hit", "hit"), ("inner64", "hit", "hit")]
         names = [f"tripled a, x, y: float{bits}" for bits in (32, 64)]
@@ -167,7 +160,6 @@ class TestBrowser:
             assert found["lost"] == found["unreachable"] == found["loaded"] == 0
 
     def test_widths(self, shown, tmp_path, monkeypatch):
-        """The page fits a telephone, a tablet and a laptop."""
         monkeypatch.syspath_prepend(ROOT / "tools")
         tool = importlib.import_module("docs_look")
         (tmp_path / "report.html").write_text(shown, encoding="utf-8")
@@ -183,61 +175,58 @@ class TestBrowser:
         assert folded.count(b"/Type /Page\n") == opened.count(b"/Type /Page\n") > 2
 
 
-class TestAtExit:
-    def test_kernels(self, warm):
-        """`KCL_REPORT=kernels` adds a row for each kernel with its parameters; no line is longer than 80 columns."""
-        lines = warm.run("inputs", KCL_REPORT="kernels", **SILENT).stderr.splitlines()
-        (parameter,) = [line.split() for line in lines if line.startswith("parameter(factor=9)")]
-        assert parameter[1:3] == ["hit", "hit"]
-        assert float(parameter[4]) > 0.0
-        assert max(map(len, lines)) <= 80
+WORKERS = """
+import multiprocessing
+import kcl
+from kcl.base import events
 
+kcl.kernel(lambda: None)
+
+def ask(name):
+    events.emit(events.Event("binary", name, "", "miss", "for the test", 1.0, 1))
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        worker = multiprocessing.get_context(method).Process(target=ask, args=(method,))
+        worker.start()
+        worker.join()
+"""
+ASKING = """
+import numpy as np
+import pyopencl as cl
+import kcl.loopy as lp
+class Mine(lp.PyOpenCLTarget): pass
+knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 5*x[i]", lang_version=(2018, 2))
+context = cl.create_some_context(interactive=False)
+knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
+"""
+
+
+class TestAtExit:
     def test_json(self, warm, tmp_path):
         """`KCL_REPORT=json:PATH` adds a line for each process, as the reference describes it."""
         path = tmp_path / "report.jsonl"
         for _ in range(2):
             assert warm.run("inputs", KCL_REPORT=f"json:{path}", **SILENT).stderr == ""
-        told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        told = line_by_line(path)
         assert len({one["processes"][0] for one in told}) == 2
         for one in told:
             assert differs("report", one) == []
             assert {look["outcome"] for row in one["kernels"] for look in row["lookups"]} == {"hit"}
-            assert sum(row["saved"] for row in one["kernels"]) == pytest.approx(
-                sum(row["saved"] for row in one["layers"])
-            )
+            saved = [sum(row["saved"] for row in one[rows]) for rows in ("kernels", "layers")]
+            assert saved[0] == pytest.approx(saved[1])
 
     def test_unwritable(self, warm, tmp_path):
-        """A file that cannot be written costs a line."""
-        said = warm.run(
-            "inputs", KCL_REPORT=f"json:{tmp_path / 'none' / 'report'}", **SILENT
-        ).stderr
-        assert (
-            said
-            == f"kcl: no report is written to {tmp_path / 'none' / 'report'}: No such file or directory\n"
-        )
+        path = tmp_path / "none" / "report"
+        said = warm.run("inputs", KCL_REPORT=f"json:{path}", **SILENT).stderr
+        assert said == f"kcl: no report is written to {path}: No such file or directory\n"
 
     def test_workers(self, child, tmp_path):
         """Forked and spawned workers of multiprocessing add their lines."""
         path = tmp_path / "report.jsonl"
-        (child.directory / "workers.py").write_text(
-            "import multiprocessing, sys\n"
-            "from kcl import kernel\nfrom kcl.base import events\n"
-            "kernel(lambda: None)\n"
-            "def ask(name):\n"
-            "    events.emit(events.Event('binary', name, '', 'miss', 'for the test', 1.0, 1))\n"
-            "if __name__ == '__main__':\n"
-            "    for method in ('fork', 'spawn'):\n"
-            "        worker = multiprocessing.get_context(method).Process(target=ask, args=(method,))\n"
-            "        worker.start()\n"
-            "        worker.join()\n",
-            encoding="utf-8",
-        )
-        done = child.run(
-            "import runpy; runpy.run_path('workers.py', run_name='__main__')",
-            KCL_REPORT=f"json:{path}",
-        )
-        assert done.returncode == 0, done.stderr
-        told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        (child.directory / "workers.py").write_text(WORKERS, encoding="utf-8")
+        child.finished("workers.py", KCL_REPORT=f"json:{path}")
+        told = line_by_line(path)
         assert {"fork", "spawn"} <= {row["kernel"] for one in told for row in one["kernels"]}
         assert all(len(one["kernels"]) <= 1 for one in told)
 
@@ -254,25 +243,15 @@ class TestAtExit:
         done = child.python(*command, KCL_REPORT="kernels")
         assert done.stderr == "kcl: no kernel was asked for\n"
 
-    def test_line_that_imports_loopy(self, child, platform_name):
+    def test_line_that_imports_loopy(self, run, child):
         """The place in the program that had loopy imported is named at exit, by `kcl report`, and in its JSON."""
-        (child.directory / "asking.py").write_text(
-            "import numpy as np\n"
-            "import pyopencl as cl\n"
-            "import kcl.loopy as lp\n"
-            "class Mine(lp.PyOpenCLTarget): pass\n"
-            "knl = lp.make_kernel('{[i]: 0<=i<n}', 'y[i] = 5*x[i]', lang_version=(2018, 2))\n"
-            "context = cl.create_some_context(interactive=False)\n"
-            "knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))\n",
-            encoding="utf-8",
-        )
-        run = runner(child, platform_name)
+        (child.directory / "asking.py").write_text(ASKING, encoding="utf-8")
         run("asking.py")
         at_exit = run("asking.py", KCL_STRICT="hit", KCL_REPORT="1").stderr
         with option.cache_dir(child.cache):
             remarks = json.loads(report("report", "--json").stdout)["remarks"]
             told = report("report").stdout
-        assert any("PyOpenCLTarget (asking.py:4): 1" in one for one in remarks)
+        assert any("PyOpenCLTarget (asking.py:5): 1" in one for one in remarks)
         for text in (at_exit, told):
             assert " ".join(remarks) in " ".join(text.split())
 

@@ -1,12 +1,14 @@
 """The room for what comes next: a front end, a driver, a store and a layer, each in one file, run kernels."""
 
+import contextlib
+import inspect
 import os
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from harness import ROOT
+from opened import over_x
 from rooms import blocks, driver, front_end, store
 from store_contract import StoreContract
 
@@ -23,49 +25,48 @@ pytestmark = pytest.mark.one_platform
 
 @kcl.kernel
 def doubled(factor=2):
-    """Return OpenCL C that scales."""
-    code = f"kernel void f(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    return kcl.Source(
-        code, entry="f", arguments=[kcl.Array("x", "float32", "(8,)", "inout")], global_size="(8,)"
-    )
+    return over_x("f", f"*= {factor}", size=8)
 
 
 @kcl.kernel
 def polynomial():
-    """Return what the new front end takes."""
     return front_end.Polynomial(1, 2, 3)
+
+
+@contextlib.contextmanager
+def listening():
+    """Within the block, take the outcome in each layer."""
+    outcomes = {}
+    remove = kcl.add_hook(lambda event: outcomes.update({event.layer: event.outcome}))
+    yield outcomes
+    remove()
 
 
 def launched(queue, kernel):
     """Launch on ones; returns the first number, and the outcome in each layer."""
-    seen = []
-    remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
     x = cl_array.zeros(queue, 8, np.float32) + 1
-    kernel(queue, x=x)
-    remove()
-    return float(x.get()[0]), dict(seen)
+    with listening() as outcomes:
+        kernel(queue, x=x)
+    return float(x.get()[0]), outcomes
 
 
 class TestFrontEnd:
     def test_a_file_and_a_row(self, device, monkeypatch):
         """A front end of one file gets its recipes' results; their code is stored and found like any other."""
         monkeypatch.setattr(frontends, "TABLE", [*frontends.TABLE, front_end.ROW])
-        seen = []
-        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
         for outcome in ("miss", "hit"):
             context = cl.Context([device])
             queue = cl.CommandQueue(context)
             x, y = cl_array.zeros(queue, 4, np.float32) + 2, cl_array.zeros(queue, 4, np.float32)
-            polynomial()(queue, x=x, y=y)
+            with listening() as outcomes:
+                polynomial()(queue, x=x, y=y)
             assert y.get().tolist() == [1 + 2 * 2 + 3 * 4] * 4
-            assert seen.pop(0) == ("generator", outcome)
-            seen.clear()
+            assert outcomes["generator"] == outcome
             layers.reset()
 
 
 @pytest.fixture
 def counting(device, monkeypatch):
-    """A driver of one file, for the platform of the device."""
     monkeypatch.setitem(drivers.TABLE, device.platform.name, driver.ROW)
     drivers.named.cache_clear()
     yield
@@ -87,7 +88,6 @@ class TestDriver:
 
 class TestStore(StoreContract):
     def make(self, tmp_path):
-        """Return the store of one file."""
         return store.Dbm(tmp_path / "cache")
 
     def test_a_file(self, queue, tmp_path, monkeypatch):
@@ -107,7 +107,6 @@ class TestStore(StoreContract):
 
 @kcl.kernel
 def squared(block):
-    """Return OpenCL C that squares in work-groups of `block`."""
     code = "kernel void f(global float *x) { x[get_global_id(0)] *= x[get_global_id(0)] * get_local_size(0); }"
     arguments = [kcl.Array("x", "float32", "(8,)", "inout")]
     return kcl.Source(
@@ -117,7 +116,6 @@ def squared(block):
 
 @pytest.fixture
 def third(monkeypatch):
-    """The layer of tuned block sizes, added by its row and its name."""
     monkeypatch.setitem(layers.TABLE, "blocks", blocks.ROW)
     monkeypatch.setattr(settings, "LAYERS", (*settings.LAYERS, "blocks"))
     process.reset()
@@ -129,34 +127,27 @@ class TestLayer:
 
     def tuned(self, queue):
         """Launch a kernel with the block size that the third layer decides: the number, outcomes, what was asked."""
-        seen, asked = [], []
-        remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome)))
+        asked = []
 
         def cost(block):
             asked.append(block)
             return abs(block - 3)
 
-        with Lead("squared") as lead:
+        with listening() as outcomes, Lead("squared") as lead:
             block = obtain(blocks.Tune(), ("squared on this device", (1, 2, 8), cost), lead)
-        x = cl_array.zeros(queue, 8, np.float32) + 3
-        squared(block)(queue, x=x)
-        remove()
-        return float(x.get()[0]), dict(seen), asked
+            x = cl_array.zeros(queue, 8, np.float32) + 3
+            squared(block)(queue, x=x)
+        return float(x.get()[0]), outcomes, asked
 
     def test_a_row_and_a_stage(self, queue):
         """The layer decides once; from then on a kernel is launched with the decision that it finds."""
-        assert self.tuned(queue) == (
-            18.0,
-            dict.fromkeys(("blocks", "generator", "binary"), "miss"),
-            [1, 2, 8],
-        )
+        missed = dict.fromkeys(("blocks", "generator", "binary"), "miss")
+        assert self.tuned(queue) == (18.0, missed, [1, 2, 8])
         layers.reset()
         number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["blocks"], asked) == (18.0, "hit", [])
         assert {"hits": 1, "misses": 1}.items() <= kcl.stats()["blocks"].items()
-        assert (
-            len((ROOT / "tests" / "support" / "rooms" / "blocks.py").read_text().splitlines()) <= 70
-        )
+        assert len(inspect.getsource(blocks).splitlines()) <= 70
 
     def test_is_listed_and_removed(self, queue):
         """`kcl.entries` and `kcl.purge` know the layer by its row."""

@@ -1,12 +1,13 @@
 """What `--json` prints is what the reference says."""
 
+import itertools
 import json
 import re
 
 import click
 import late_switching
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from printed import SCHEMA, differs
 
 from kcl import cli, option
@@ -15,8 +16,7 @@ pytestmark = pytest.mark.one_platform
 
 
 def printed(*arguments, codes=(0,)):
-    """Run a command in this process and return what it prints as JSON."""
-    result = CliRunner().invoke(cli.main, [*arguments, "--json"])
+    result = invoke(*arguments, "--json")
     assert result.exit_code in codes, result.output
     return json.loads(result.stdout)
 
@@ -26,21 +26,15 @@ class TestSchema:
         """Every command that takes --json has its place in the table, and no other."""
         context = click.Context(cli.main)
         commands = {name: cli.main.get_command(context, name) for name in cli.COMMANDS}
-        takes = {
-            name
-            for name, command in commands.items()
-            if any(one.name == "as_json" for one in command.params)
-        }
-        assert takes == SCHEMA.keys()
+        options = {name: {one.name for one in command.params} for name, command in commands.items()}
+        assert {name for name, names in options.items() if "as_json" in names} == SCHEMA.keys()
 
     def test_types(self):
         """Every type is one that is explained, or a table of the same command; every table is used."""
         for name, forms in SCHEMA.items():
             for form in forms:
-                types = [
-                    form.type,
-                    *(field.type for fields in form.tables.values() for field in fields),
-                ]
+                fields = itertools.chain(*form.tables.values())
+                types = [form.type, *(field.type for field in fields)]
                 used = {table for text in types for table in re.findall(r"<(\w*)>", text)}
                 assert used == form.tables.keys(), name
                 plain = {re.sub(r"list of | or null|<\w*>", "", text) for text in types}
@@ -69,7 +63,6 @@ class TestSchema:
             assert said["damaged"]
 
     def test_without_entries(self):
-        """What they print where there is nothing."""
         for name in SCHEMA.keys() - {"show", "doctor", "report"}:
             assert differs(name, printed(name)) == [], name
         assert differs("env", printed("env", "--off", "binary", "--on", "pocl"), 1) == []

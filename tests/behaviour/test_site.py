@@ -22,36 +22,38 @@ pytestmark = [
 ]
 
 
-def drive(child, platform_name, mode, file, **variables):
-    """Run the driver; return its exit status, what it said and its last words."""
-    done = child.python(str(DRIVER), PLATFORMS[platform_name], mode, str(file), **variables)
-    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+def drive(child, platform_name, mode="run", file="", status=0, **variables):
+    words = (DRIVER, PLATFORMS[platform_name], mode, file)
+    done = child.finished(*words, status=status, **variables)
+    return json.loads(done.stdout or "{}"), done.stderr
+
+
+def configured(child, text):
+    """Write the user's settings file; return the variables of a run that reads it."""
+    file = child.directory / "config" / "kcl" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return {"XDG_CONFIG_HOME": str(child.directory / "config"), "KCL_STRICT": "hit"}
 
 
 def load_into(child, file, site):
-    """Fill a site directory by the command."""
     command = [sys.executable, "-m", "kcl", "load", str(file), "--into", str(site)]
     variables = child.environment(XDG_CACHE_HOME=str(child.directory / "never"))
     subprocess.run(command, env=variables, check=True, capture_output=True, umask=0o077)
-    assert {path.name for path in (child.directory / "never").glob("*")} <= {
-        "pocl",
-        "kcl",
-    }  # kcl notes which files of packages it has read
+    written = {path.name for path in (child.directory / "never").glob("*")}
+    assert written <= {"pocl", "kcl"}  # kcl notes which files of packages it has read
 
 
 @pytest.fixture(scope="module")
 def bundle(platform_name, tmp_path_factory):
-    """A bundle of the driver."""
     folder = tmp_path_factory.mktemp("saved")
     file = folder / "saved.kclb"
-    status, _said, words = drive(Child(folder), platform_name, "save", file)
-    assert status == 0, words
+    drive(Child(folder), platform_name, "save", file)
     return file
 
 
 @pytest.fixture(scope="module")
 def loaded(bundle, tmp_path_factory):
-    """A site directory that the command filled."""
     folder = tmp_path_factory.mktemp("loaded")
     load_into(Child(folder), bundle, folder / "opt")
     return folder / "opt"
@@ -74,7 +76,6 @@ def state_of(folder):
 
 
 def entries(site):
-    """Return the files of the entries."""
     return [path for path in site.rglob("*") if path.is_file()]
 
 
@@ -87,43 +88,26 @@ class TestReading:
     def test_hits(self, site, child, platform_name):
         """An empty own cache: every look-up hits, loopy is not imported, and nothing is written or copied."""
         before = state_of(site)
-        status, said, words = drive(
-            child, platform_name, "run", "", KCL_SITE=str(site), KCL_STRICT="hit"
-        )
-        assert status == 0, words
+        said, _words = drive(child, platform_name, KCL_SITE=str(site), KCL_STRICT="hit")
         assert {tuple(look) for look in said["looks"]} == {("generator", "hit"), ("binary", "hit")}
         assert not said["loopy"]
         assert state_of(site) == before
-        written = [
-            path
-            for folder in ("pytools", "pyopencl")
-            for path in (child.cache / folder).rglob("*kcl*")
-        ]
-        assert not [path for path in written if path.is_file()]
+        assert not [path for path in child.cache.glob("py*/**/*kcl*") if path.is_file()]
 
     def test_settings_file(self, site, child, platform_name):
         """The settings file names it; the variable takes it away."""
-        file = child.directory / "config" / "kcl" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text(f"site = [{str(site)!r}]\n")
-        given = {"XDG_CONFIG_HOME": str(child.directory / "config")}
-        assert drive(child, platform_name, "run", "", KCL_STRICT="hit", **given)[0] == 0
-        assert (
-            drive(child, platform_name, "run", "", KCL_STRICT="hit", KCL_SITE="off", **given)[0]
-            == 1
-        )
+        given = configured(child, f"site = [{str(site)!r}]\n")
+        drive(child, platform_name, **given)
+        drive(child, platform_name, status=1, KCL_SITE="off", **given)
 
     def test_own_cache_comes_first(self, site, child, platform_name):
         """What is missing is made, and stored in the own cache only."""
         next(path for path in entries(site) if "halved" in path.name).unlink()
         before = state_of(site)
         for outcome in ("miss", "hit"):
-            status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(site))
-            assert status == 0, words
+            said, _words = drive(child, platform_name, KCL_SITE=str(site))
             assert said["looks"].count(["binary", outcome]) == (1 if outcome == "miss" else 3)
-            subprocess.run(
-                [sys.executable, "-m", "kcl", "flush"], env=child.environment(), check=True
-            )
+            child.finished("-m", "kcl", "flush")
         assert state_of(site) == before
 
     def test_mended(self, site, bundle, child):
@@ -138,118 +122,108 @@ class TestReading:
 class TestCommands:
     """Commands list the entries of a site, and change none."""
 
-    def run(self, child, site, *command, status=0):
-        """Run a command for a user with an empty cache; return what it printed."""
-        done = child.python("-m", "kcl", *command, KCL_SITE=str(site))
-        assert done.returncode == status, done.stderr
-        return done.stdout
+    @pytest.fixture
+    def run(self, child, site):
+        """Return what runs a command for a user with an empty cache, and returns what it printed."""
+        return lambda *words: child.finished("-m", "kcl", *words, KCL_SITE=str(site)).stdout
 
-    def test_listed(self, site, child):
+    def test_listed(self, site, run):
         """`ls`, `show` and `verify` know them, and `status` has a line for the directory."""
-        listed = json.loads(self.run(child, site, "ls", "--json"))
+        listed = json.loads(run("ls", "--json"))
         assert {one["kernel"] for one in listed} == {"added", "halved"}
-        assert str(site) in self.run(child, site, "show", "halved", "--file")
-        checked = json.loads(self.run(child, site, "verify", "--json"))
+        assert str(site) in run("show", "halved", "--file")
+        checked = json.loads(run("verify", "--json"))
         assert sum(checked["checked"].values()) == len(entries(site))
-        assert f"site {site}: {len(listed)} entries" in self.run(child, site, "status")
+        assert f"site {site}: {len(listed)} entries" in run("status")
 
-    def test_left_alone(self, site, child):
-        """`purge` and `gc` leave them alone."""
+    def test_left_alone(self, site, run):
         before = state_of(site)
-        self.run(child, site, "purge", "--all", "--yes")
-        self.run(child, site, "gc", "--max-size", "1k")
+        run("purge", "--all", "--yes")
+        run("gc", "--max-size", "1k")
         assert state_of(site) == before
 
-    def test_bound(self, site, child):
+    def test_bound(self, site, run):
         """The owner of a site bounds it by the command; the own cache stays as it is."""
         before = len(entries(site))
-        said = self.run(child, site, "gc", "--site", str(site), "--max-size", "1k", "--dry-run")
+        said = run("gc", "--site", str(site), "--max-size", "1k", "--dry-run")
         assert "would be removed" in said
         assert len(entries(site)) == before
-        assert "removed" in self.run(child, site, "gc", "--site", str(site), "--max-size", "1k")
+        assert "removed" in run("gc", "--site", str(site), "--max-size", "1k")
         assert len(entries(site)) < before
 
-    def test_missing(self, site, child):
-        """A site that is not there is said to be missing."""
-        assert f"site {site}/none: it is missing" in self.run(child, site / "none", "status")
-
-    def test_fault(self, site, child):
-        """`status` names what is wrong with it."""
+    def test_fault(self, site, run):
         os.chmod(site, 0o777)
-        assert f"site {site}: others can write" in " ".join(self.run(child, site, "status").split())
+        assert f"site {site}: others can write" in " ".join(run("status").split())
+        shutil.rmtree(site)
+        assert f"site {site}: it is missing" in run("status")
 
 
-class TestRefused:
-    def misses(self, site, child, platform_name, words):
-        """The run is right, misses, and says why in one line."""
-        before = state_of(site)
-        status, said, printed = drive(child, platform_name, "run", "", KCL_SITE=str(site))
-        assert status == 0, printed
-        assert {outcome for _layer, outcome in said["looks"]} >= {"miss"}
-        assert "error" not in {outcome for _layer, outcome in said["looks"]}
-        assert sum(words in line for line in printed.splitlines()) >= 1, printed
-        assert state_of(site) == before
+def belongs_to_another(site):
+    for path in (site, *site.rglob("*")):
+        os.chown(path, OTHER, OTHER)
 
-    def test_stranger(self, site, child, platform_name):
-        """A directory of another user is not believed."""
-        for path in (site, *site.rglob("*")):
-            os.chown(path, OTHER, OTHER)
-        self.misses(site, child, platform_name, f"belongs to uid {OTHER}")
 
-    def test_owners(self, site, child, platform_name):
-        """The settings file may name that user; a variable may not."""
-        for path in (site, *site.rglob("*")):
-            os.chown(path, OTHER, OTHER)
-        file = child.directory / "config" / "kcl" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text(f"site = [{str(site)!r}]\nsite_owners = [{OTHER}]\n")
-        strict = {"KCL_STRICT": "hit"}
-        assert (
-            drive(
-                child,
-                platform_name,
-                "run",
-                "",
-                XDG_CONFIG_HOME=str(child.directory / "config"),
-                **strict,
-            )[0]
-            == 0
-        )
-        given = {"KCL_SITE": str(site), "KCL_SITE_OWNERS": str(OTHER)}
-        assert drive(child, platform_name, "run", "", **given, **strict)[0] == 1
+def open_to_a_group(site):
+    os.chmod(site, 0o775)
+    os.chown(site, 0, 12345)
 
-    def test_group_may_write(self, site, child, platform_name):
-        os.chmod(site, 0o775)
-        os.chown(site, 0, 12345)
-        self.misses(site, child, platform_name, "others can write")
 
-    def test_flipped(self, site, child, platform_name):
-        """A damaged entry is a miss, and stays where it is; the warning names the file."""
-        for path in entries(site):
-            blob = bytearray(path.read_bytes())
-            blob[-1] ^= 1
-            path.write_bytes(blob)
-        self.misses(site, child, platform_name, "tell the owner of the site")
+def damaged(site):
+    for path in entries(site):
+        blob = path.read_bytes()
+        path.write_bytes(blob[:-1] + bytes([blob[-1] ^ 1]))
 
-    def test_missing(self, child, platform_name, tmp_path):
-        """A directory that is not there is a miss."""
-        status, said, words = drive(
-            child, platform_name, "run", "", KCL_SITE=str(tmp_path / "gone")
-        )
-        assert status == 0, words
-        assert {outcome for _layer, outcome in said["looks"]} == {"miss"}
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (belongs_to_another, f"belongs to uid {OTHER}"),
+        (open_to_a_group, "others can write"),
+        (damaged, "tell the owner of the site"),
+        (shutil.rmtree, ""),
+    ],
+)
+def test_refused(site, child, platform_name, spoil, words):
+    """The run is right, misses, and says why in one line; nothing is changed there."""
+    spoil(site)
+    before = state_of(site)
+    said, printed = drive(child, platform_name, KCL_SITE=str(site))
+    outcomes = {outcome for _layer, outcome in said["looks"]}
+    assert "miss" in outcomes
+    assert "error" not in outcomes
+    assert words in printed
+    assert state_of(site) == before
+
+
+def test_owners(site, child, platform_name):
+    """The settings file may name the user to whom a site belongs; a variable may not."""
+    belongs_to_another(site)
+    given = configured(child, f"site = [{str(site)!r}]\nsite_owners = [{OTHER}]\n")
+    drive(child, platform_name, **given)
+    given = {"KCL_SITE": str(site), "KCL_SITE_OWNERS": str(OTHER), "KCL_STRICT": "hit"}
+    drive(child, platform_name, status=1, **given)
+
+
+IDENTITY = """
+import os, shlex, sys  # which the other user may be unable to read
+from kcl.cache.stores.directory import Directory
+from kcl.errors import UnusableDirectory
+
+os.setgid(12345)
+os.setuid(12345)
+try:
+    next(Directory(sys.argv[1]).scan(), None)
+except UnusableDirectory as error:
+    print(error)
+site = Directory(sys.argv[1], others=frozenset({0}))
+print(all(site.get(address) for address in site.scan()), site.writable)
+"""
 
 
 def test_another_user(site):
     """Another user reads root's directory as a site; in the place of the own cache it is refused with that variable."""
-    code = "import os, shlex, sys\nfrom kcl.cache.stores.directory import Directory\n"
-    code += "from kcl.errors import UnusableDirectory\nos.setgid(12345)\nos.setuid(12345)\n"
-    code += "try: next(Directory(sys.argv[1]).scan(), None)\nexcept UnusableDirectory as error: print(error)\n"
-    code += "site = Directory(sys.argv[1], others=frozenset({0}))\n"
-    code += "print(all(site.get(address) for address in site.scan()), site.writable)"
     place = next(path for path in site.rglob("kcl-binary-v1"))
-    done = run_command([sys.executable, "-c", code, str(place)])
-    assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, (
-        done.stderr
-    )
+    done = run_command([sys.executable, "-c", IDENTITY, place])
+    refused = f"belongs to root and is no cache of yours: read it by KCL_SITE={site}"
+    assert refused in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "True False"

@@ -16,12 +16,8 @@ def test_sample():
     """The fast tests of a few modules, chosen by the seed, pass."""
     files = sorted((ROOT / "tests" / "unit").rglob("test_*.py"))
     chosen = random.Random(slow.seed()).sample(files, FILES)
-    done = run_command(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not faults", *map(str, chosen)],
-        cwd=ROOT,
-        env={**os.environ, "KCL_TEST_STRICT": "fault"},
-        timeout=1500,
-    )
-    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout[
-        -20_000:
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not faults", *chosen]
+    environment = {**os.environ, "KCL_TEST_STRICT": "fault"}
+    done = run_command(command, cwd=ROOT, env=environment, timeout=1500)
+    well = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    assert done.returncode in well, done.stdout[-20_000:]

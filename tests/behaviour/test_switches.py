@@ -12,6 +12,7 @@ from conftest import PLATFORMS
 pytestmark = pytest.mark.slow_platforms
 
 LAYERS = ("generator", "binary")
+PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
 KCL = ("", "generator", "binary", "generator,binary", "1")
 LOOPY = ("", "LOOPY_NO_CACHE", "CG_NO_CACHE")
 
@@ -20,23 +21,21 @@ TABLE = """
 import json, os, sys
 from loopys_own import loopy  # before the variables: loopy reads them while it is imported
 import driver
-import pyopencl as cl
 import kcl
 from kcl.cache import layers
+from opened import queue_on
 
 seen = []
 EVENTS = {"open", "sqlite3.connect", "os.mkdir", "os.rename", "os.remove", "os.listdir", "os.scandir", "os.link"}
 sys.addaudithook(lambda event, values: event in EVENTS and seen.append(os.fsdecode(str(values[0]))))
 events = []
 kcl.add_hook(lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason]))
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
 answers = []
 for variables in json.loads(os.environ["COMBINATIONS"]):
     os.environ.update(variables)
     layers.reset()
     del events[:], seen[:]
-    context = cl.Context(platform.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(sys.argv[1])
     numbers = {name: float(result[1][0].sum()) for name, result in driver.launches(queue, "pair")}
     # the journal of the earlier combinations is written by a thread, at any moment
     own = [path for path in seen if os.environ["XDG_CACHE_HOME"] in path]
@@ -69,10 +68,8 @@ class TestTable:
         """Under each combination a layer that is off bypasses and touches no file, and the other one still hits."""
         combinations = []
         for kcl, loopy, pyopencl in itertools.product(KCL, LOOPY, ("", "PYOPENCL_NO_CACHE")):
-            variables = {"KCL_NO_CACHE": kcl} | dict.fromkeys((loopy, pyopencl), "1")
-            combinations.append(
-                {name: value for name, value in variables.items() if name and value}
-            )
+            ones = {name: "1" for name in (loopy, pyopencl) if name}
+            combinations.append({"KCL_NO_CACHE": kcl, **ones} if kcl else ones)
         before = self.files(warm)
         run = warm.start(
             command=("-c", TABLE), COMBINATIONS=json.dumps(combinations), PYTHONPATH=warm.path
@@ -81,18 +78,13 @@ class TestTable:
         for variables, (numbers, events, touched) in zip(combinations, run.said, strict=True):
             outcomes = {(layer, kernel): outcome for layer, kernel, outcome, _reason in events}
             assert outcomes == expected(variables), variables
-            assert all(
-                reason.startswith("off: ")
-                for _l, _k, outcome, reason in events
-                if outcome == "bypass"
-            )
-            assert numbers == {name: NUMBERS[name] for name in ("typed", "control")}, variables
+            reasons = [reason for _l, _k, outcome, reason in events if outcome == "bypass"]
+            assert all(reason.startswith("off: ") for reason in reasons)
+            assert numbers == PAIR, variables
             hits = {layer for (layer, _kernel), outcome in outcomes.items() if outcome == "hit"}
             for layer, mark in (("generator", "pdict-v5-kcl"), ("binary", "/kcl-binary")):
-                assert any(mark in path for path in touched) == (layer in hits), (
-                    variables,
-                    touched,
-                )
+                is_touched = any(mark in path for path in touched)
+                assert is_touched == (layer in hits), (variables, touched)
             assert hits or not touched, variables
         assert self.files(warm) == before
 
@@ -103,31 +95,13 @@ class TestTable:
 
 
 @pytest.mark.one_platform
-class TestOff:
-    @pytest.mark.parametrize("value", ["1", "generator", "binary"])
-    @pytest.mark.slow_cases(3)
-    def test_writes_nothing(self, project, value):
-        """On an empty cache a layer that is off creates nothing; with all layers off there is nothing of kcl at all."""
-        run = project.run("pair", KCL_NO_CACHE=value)
-        project.finish()
-        assert run.numbers == {name: NUMBERS[name] for name in ("typed", "control")}
-        written = {path.split(os.sep)[0] for path in project.own_files()}
-        off = set(LAYERS) if value == "1" else {value}
-        assert ("pytools" in written) is ("generator" not in off)
-        assert ("pyopencl" in written) is ("binary" not in off)
-        assert ("kcl" in written) is (off != set(LAYERS))
-        assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
-
-
-@pytest.mark.one_platform
-class TestOwners:
-    def test_call_of_loopy(self, warm):
-        """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
-        code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
-        run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path)
-        assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
-        assert "set_caching_enabled" in run.reasons("generator")["typed"]
-        assert run.set("binary") == {"hit"}
+def test_call_of_loopy(warm):
+    """loopy.set_caching_enabled(False) before the first use is the user's wish: off for loopy recipes alone."""
+    code = "import sys, loopy; loopy.set_caching_enabled(False); import driver; driver.main(*sys.argv[1:])"
+    run = warm.run("pair", command=("-c", code), PYTHONPATH=warm.path)
+    assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
+    assert "set_caching_enabled" in run.reasons("generator")["typed"]
+    assert run.set("binary") == {"hit"}
 
 
 MADE = """
@@ -153,70 +127,55 @@ FORMS = {
 }
 
 
+@pytest.fixture
+def run(child, platform_name):
+    def run(form, *options, **variables):
+        by, text = FORMS[form]
+        (child.directory / "program.py").write_text(text, encoding="utf-8")
+        words = (*options, *by, "program.py")
+        return child.finished(*words, PYOPENCL_CTX=PLATFORMS[platform_name], **variables)
+
+    return run
+
+
+def rows(done):
+    """Return the first words of the lines of a report, beside what a driver says as it builds."""
+    return [line.split()[:4] for line in done.stderr.splitlines()]
+
+
 @pytest.mark.one_platform
 class TestForms:
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.parametrize("variable", ["KCL_NO_CACHE=generator", "LOOPY_NO_CACHE=1"])
     @pytest.mark.slow_cases(6)
-    def test_binary_layer_goes_on(self, child, platform_name, form, variable):
+    def test_binary_layer_goes_on(self, run, form, variable):
         """With the generator layer off a program of each form looks its programs up: strict raises, then hits."""
-        by, text = FORMS[form]
-        (child.directory / "program.py").write_text(text, encoding="utf-8")
-        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-        off = dict([variable.split("=")])
-
-        def run(**variables):
-            return child.python(*by, "program.py", PYOPENCL_CTX=platform, **variables)
-
-        refused = run(KCL_STRICT="hit", **off)
+        off = {"KCL_STRICT": "hit", **dict([variable.split("=")])}
+        refused = run(form, status=1, **off)
         assert "CacheMiss: binary layer" in refused.stderr, refused.stderr
-        assert refused.returncode == 1
-        assert run().returncode == 0
-        hit = run(KCL_STRICT="hit", POCL_KERNEL_CACHE="0", KCL_REPORT="1", **off)
-        assert hit.returncode == 0, hit.stderr
-        rows = {
-            words[0]: words[1:4]
-            for words in map(str.split, hit.stderr.splitlines())
-            if words[0] in LAYERS
-        }
-        assert rows == {"generator": ["0", "0", "0" if by else "1"], "binary": ["1", "0", "0"]}
+        run(form)
+        said = rows(run(form, POCL_KERNEL_CACHE="0", KCL_REPORT="1", **off))
+        assert ["generator", "0", "0", "0" if form == "kcl run" else "1"] in said
+        assert ["binary", "1", "0", "0"] in said
 
     @pytest.mark.parametrize("form", FORMS)
     @pytest.mark.slow_cases(3)
-    def test_no_loopy(self, child, platform_name, form):
+    def test_no_loopy(self, run, form):
         """With the binary layer off by pyopencl's switch a warm program of each form imports no loopy."""
-        by, text = FORMS[form]
-        (child.directory / "program.py").write_text(text, encoding="utf-8")
-        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-
-        def run(**variables):
-            done = child.python(
-                "-X", "importtime", *by, "program.py", PYOPENCL_CTX=platform, **variables
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stderr
-
-        assert "| loopy" in run()
-        said = run(PYOPENCL_NO_CACHE="1", KCL_STRICT="hit", KCL_REPORT="1")
+        off = {"PYOPENCL_NO_CACHE": "1", "KCL_STRICT": "hit", "KCL_REPORT": "1"}
+        assert "| loopy" in run(form, "-X", "importtime").stderr
+        said = run(form, "-X", "importtime", **off).stderr
         assert "off for opencl recipes: PYOPENCL_NO_CACHE=1" in said
         assert "| loopy" not in said
 
     @pytest.mark.parametrize("value", ["1", "generator"])
-    def test_report(self, child, platform_name, value):
+    def test_report(self, run, child, value):
         """A program with one import reports its look-ups where layers are off, and which."""
-        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-        code = FORMS["one import"][1]
-        done = child.run(code, PYOPENCL_CTX=platform, KCL_NO_CACHE=value, KCL_REPORT="1")
-        assert done.returncode == 0, done.stderr
+        done = run("one import", KCL_NO_CACHE=value, KCL_REPORT="1")
         assert f"generator: off: KCL_NO_CACHE={value}" in done.stderr
         assert (f"binary: off: KCL_NO_CACHE={value}" in done.stderr) is (value == "1")
-        rows = [
-            line.split()[:4] for line in done.stderr.splitlines()
-        ]  # beside what a driver says as it builds
-        assert ["generator", "0", "0", "1"] in rows
-        assert bool([path for path in child.cache.rglob("*") if "kcl" in path.name]) is (
-            value != "1"
-        )
+        assert ["generator", "0", "0", "1"] in rows(done)
+        assert bool([*child.cache.rglob("*kcl*")]) is (value != "1")
 
 
 @pytest.mark.one_platform
@@ -228,23 +187,6 @@ class TestStrict:
         assert run.code == 1
         assert "CacheMiss: generator layer, kernel 'unknowable': bypass: " in run.stderr
         assert "pass a plain value" in run.stderr
-
-    @pytest.mark.parametrize("layer", LAYERS)
-    @pytest.mark.slow_cases(2)
-    def test_error(self, warm, layer):
-        """A damaged entry raises: an error is no hit."""
-        store, (address, entry) = (
-            (warm.rows, warm.row_of("control"))
-            if layer == "generator"
-            else (warm.binaries, warm.binary_of("control"))
-        )
-        store.put(address, entry.pack()[:-1])
-        run = warm.start("pair", KCL_STRICT="hit")
-        assert run.code == 1
-        assert (
-            f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside"
-            in run.stderr
-        )
 
     def test_fault(self, warm):
         """KCL_STRICT=fault raises the fault itself; a plain miss is none."""

@@ -3,6 +3,7 @@
 The entries are made up, and valid: most are rows of one database, which are made quickly.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -15,7 +16,7 @@ import tempfile
 from itertools import pairwise
 
 import pytest
-from commands import run
+from commands import invoke, run
 from harness import run_command
 
 from kcl import cli, option
@@ -32,62 +33,31 @@ from kcl.inspect.history import records
 pytestmark = pytest.mark.one_platform
 
 COUNT, PROGRAMS = 10_000, 60
-POCL = {
-    "name": "Portable Computing Language",
-    "version": "OpenCL 3.0 PoCL 5.0  Linux, Release, RELOC, LLVM 16, SLEEF",
-}
+POCL = {"name": "Portable Computing Language", "version": "OpenCL 3.0 PoCL 5.0  Linux, Release"}
 CPU = {"name": "cpu-haswell-AMD Ryzen Threadripper PRO 7995WX 96-Cores", "driver": "5.0"}
+NAMES = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")
 
 
-def about(number: int) -> dict:
-    """Return what code and program have in common: names of all lengths, some beyond any column."""
-    name = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")[
-        number % 3
-    ]
-    program = Key([Part("n", str(number))]).digest
-    return {
-        "kernel": f"{name}_{number % 700}",
-        "created": 1.7e9 + number,
-        "seconds": 0.3,
-        "program": program,
-    }
+def entry(number: int, parts: dict[str, str], contents: dict[str, bytes], **metadata) -> Entry:
+    """Return an entry with what code and program have in common: names of all lengths, some beyond any column."""
+    common = {"kernel": f"{NAMES[number % 3]}_{number % 700}", "kernels": ["k"], "seconds": 0.3}
+    common |= {"created": 1.7e9 + number, "program": Key([Part("n", str(number))]).digest}
+    return Entry(Key(map(Part._make, parts.items())), common | metadata, contents)
 
 
 def code(number: int) -> Entry:
-    """Return a row of generated code."""
-    recipe = {
-        "site": f"drivers/{number}.py:{number}",
-        "parameters": [["block", str(number)], ["text", repr("x" * 60)]],
-    }
+    parameters = [["block", str(number)], ["text", repr("x" * 60)]]
+    recipe = {"site": f"drivers/{number}.py:{number}", "parameters": parameters}
     arguments = [[name, "ArrayArg", "<f8", True] for name in ("x", "y", "residual", "coefficients")]
-    metadata = {
-        **about(number),
-        "function": "invoke",
-        "recipe": recipe,
-        "arguments": arguments,
-        "kernels": ["k"],
-    }
-    return Entry(
-        Key([Part("record", str(number)), Part("argument x", "<f8")]),
-        metadata,
-        {"source.cl": b"kernel"},
-    )
+    parts = {"record": str(number), "argument x": "<f8"}
+    more = {"function": "invoke", "recipe": recipe, "arguments": arguments}
+    return entry(number, parts, {"source.cl": b"kernel"}, **more)
 
 
 def program(number: int) -> Entry:
-    """Return a program of that code."""
-    metadata = {
-        **about(number),
-        "platform": POCL,
-        "device": CPU,
-        "options": ["-cl-std=CL1.2"] * 9,
-        "kernels": ["k"],
-    }
-    return Entry(
-        Key([Part("format", "1"), Part("source", str(number))]),
-        metadata,
-        {"source.cl": b"k", "binary": b"b"},
-    )
+    parts = {"format": "1", "source": str(number)}
+    more = {"platform": POCL, "device": CPU, "options": ["-cl-std=CL1.2"] * 9}
+    return entry(number, parts, {"source.cl": b"k", "binary": b"b"}, **more)
 
 
 @pytest.fixture(scope="module")
@@ -100,24 +70,16 @@ def root():
     for made in map(program, range(PROGRAMS)):
         with open(os.path.join(folder, address(made.key.digest, "", "k")), "xb") as stream:
             stream.write(made.pack())
-    connection = sqlite3.connect(
-        os.path.join(root, "pytools", "pdict-v5-kcl-generated-v1-3.99.sqlite")
-    )
-    connection.execute(
-        "CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
-    )
-    rows = map(code, range(COUNT - PROGRAMS))
-    connection.executemany(
-        "INSERT INTO dict VALUES (?, ?)", ((made.key.digest, made.pack()) for made in rows)
-    )
-    base = Entry(
-        Key([Part("record", "0")]),
-        {"kernel": "mm_0", "base": {}},
-        {"record.json": b'{"parts":[["source.c'},
-    )
-    connection.execute("INSERT INTO dict VALUES (?, ?)", (base.key.digest, base.pack()))
-    connection.commit()
-    connection.close()
+    rows = [code(number) for number in range(COUNT - PROGRAMS)]
+    record = {"record.json": b'{"parts":[["source.c'}
+    rows.append(Entry(Key([Part("record", "0")]), {"kernel": "mm_0", "base": {}}, record))
+    path = os.path.join(root, "pytools", "pdict-v5-kcl-generated-v1-3.99.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        columns = "keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL"
+        connection.execute(f"CREATE TABLE dict ({columns})")
+        packed = ((made.key.digest, made.pack()) for made in rows)
+        connection.executemany("INSERT INTO dict VALUES (?, ?)", packed)
+        connection.commit()
     yield root
     shutil.rmtree(root)
 
@@ -134,23 +96,15 @@ def narrow(root, monkeypatch, tmp_path):
 
 
 def recorded():
-    """Leave statistics and a miss."""
-    entry = code(1)
+    made = code(1)
+    name, digest = made.metadata["kernel"], made.key.digest
     for _ in range(2):
-        events.emit(
-            Event(
-                "generator", entry.metadata["kernel"], entry.key.digest, "miss", "not there", 0.1, 9
-            ),
-            entry.key,
-        )
+        events.emit(Event("generator", name, digest, "miss", "not there", 0.1, 9), made.key)
     records.write()
 
 
 def lines(*words, codes=(0, 1)):
-    """Run a command in this process and return the lines that it prints."""
-    from click.testing import CliRunner
-
-    done = CliRunner().invoke(cli.main, list(words))
+    done = invoke(*words)
     assert done.exit_code in codes, done.output
     return done.output.splitlines()
 
@@ -173,11 +127,8 @@ class TestNarrow:
     def test_fits(self, words):
         """No line is longer than 80 characters, but for one word, which is not broken: a path."""
         recorded()
-        keys = {
-            "key": code(7).key.digest[:12],
-            "program": program(7).key.digest[:12],
-            "bundle": "empty.kclb",
-        }
+        digests = {"key": code(7).key.digest[:12], "program": program(7).key.digest[:12]}
+        keys = {**digests, "bundle": "empty.kclb"}
         pathlib.Path("empty.kclb").write_bytes(write([]))
         printed = lines(*words.format(**keys).split(), codes=(0, 1, 2))
         assert printed
@@ -185,9 +136,8 @@ class TestNarrow:
 
     def test_keys(self):
         """`ls` has the key of each entry at the end of its first line, and `kcl show` takes it."""
-        keys = re.findall(
-            r" ([0-9a-f]{12})$", "\n".join(lines("ls", "--limit", "0", codes=(0,))), re.MULTILINE
-        )
+        printed = "\n".join(lines("ls", "--limit", "0", codes=(0,)))
+        keys = re.findall(r" ([0-9a-f]{12})$", printed, re.MULTILINE)
         assert set(keys) == {one.digest[:12] for one in inventory.entries()}
         assert len(keys) == COUNT
         shown = "\n".join(lines("show", keys[0], codes=(0,)))
@@ -202,14 +152,11 @@ class TestNarrow:
 
     def test_counts(self):
         """`status` counts what `ls` lists, and reads no header for it."""
-        said = {
-            row["layer"]: row["entries"]
-            for row in json.loads(run("status", "--json").output)["layers"]
-        }
+        layers = json.loads(run("status", "--json").output)["layers"]
+        said = {row["layer"]: row["entries"] for row in layers}
         listed = [one["layer"] for one in json.loads(run("ls", "--json").output)]
-        assert {layer: listed.count(layer) for layer in settings.LAYERS} == {
-            layer: said[layer] for layer in settings.LAYERS
-        }
+        for layer in settings.LAYERS:
+            assert listed.count(layer) == said[layer]
         assert said["generator"] == COUNT - PROGRAMS
 
     def test_wider(self, monkeypatch):
@@ -225,10 +172,8 @@ class TestNarrow:
         """Help is not cut: every command has its whole first sentence, and no line is too long."""
         for words in ([], *([name] for name in cli.COMMANDS)):
             printed = lines(*words, "--help", codes=(0,))
-            assert [line for line in printed if len(line) > 80] == []
-            assert [
-                line for line in printed if "..." in line and not line.startswith("Usage:")
-            ] == []
+            cut = [line for line in printed if "..." in line and not line.startswith("Usage:")]
+            assert [line for line in printed if len(line) > 80] == cut == []
 
     @pytest.mark.parametrize(
         ("words", "meant"),
@@ -247,25 +192,15 @@ class TestNarrow:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the shell is sh")
-class TestOff:
-    def test_all(self, child):
-        """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
-        kcl = f'"{sys.executable}" -m kcl'
-        script = f'eval "$({kcl} env --off all)"; {kcl} status --json; eval "$({kcl} env --on all)"; {kcl} status --json'
-        done = run_command(["sh", "-c", script], env=child.environment(), check=True)
-        assert done.stderr == ""
-        off, on = [
-            json.loads(part)
-            for part in re.split(r"(?<=^})\n", done.stdout, flags=re.MULTILINE)
-            if part
-        ]
-        shown = [row for row in off["layers"] if row["kind"] != "neighbour" and row["directory"]]
-        assert [row["layer"] for row in shown if row["on"]] == []
-        assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < {
-            row["layer"] for row in shown
-        }
-        assert all(row["on"] for row in on["layers"] if row["kind"] != "neighbour")
-        neighbours = {name for name, row in ROWS.items() if row.neighbour}
-        assert {row["layer"] for row in off["layers"] if not row["on"]} - neighbours == {
-            row["layer"] for row in shown
-        }
+def test_all(child):
+    """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
+    kcl = f'"{sys.executable}" -m kcl'
+    ways = [f'eval "$({kcl} env --{way} all)"; {kcl} status --json' for way in ("off", "on")]
+    done = run_command(["sh", "-c", "; echo; ".join(ways)], env=child.environment(), check=True)
+    assert done.stderr == ""
+    off, on = [json.loads(part)["layers"] for part in done.stdout.split("\n\n")]
+    shown = {row["layer"] for row in off if row["kind"] != "neighbour" and row["directory"]}
+    neighbours = {name for name, row in ROWS.items() if row.neighbour}
+    assert {row["layer"] for row in off if not row["on"]} - neighbours == shown
+    assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < shown
+    assert all(row["on"] for row in on if row["kind"] != "neighbour")

@@ -10,7 +10,6 @@ import kcl
 
 @kcl.kernel
 def split(number):
-    """Two calls of loopy."""
     from kcl import loopy as lp
 
     unit = lp.make_kernel("{[i]: 0<=i<64}", f"out[i] = {number}*x[i]", lang_version=(2018, 2))
@@ -18,7 +17,6 @@ def split(number):
 
 
 def misses():
-    """Return the misses of both layers."""
     return [kcl.stats()[layer]["misses"] for layer in ("generator", "binary")]
 
 

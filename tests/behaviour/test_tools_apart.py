@@ -25,14 +25,12 @@ import kcl
 kcl.install()
 import loopy as lp
 import numpy as np
-import pyopencl as cl
+from opened import over_x, queue_on
 
 
 @kcl.kernel
 def doubled():
-    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
-    x = kcl.Array("x", np.float32, "(4,)", "inout")
-    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(4,)")
+    return over_x("doubled", "*= 2")
 
 
 @kcl.kernel
@@ -41,13 +39,11 @@ def filled(n=kcl.sizes()):
     return lp.make_kernel(f"{{[i]: 0<=i<{n}}}", "x[i] = 3", arguments, lang_version=(2018, 2))
 
 
-(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-context = cl.Context(platform.get_devices())
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
 _event, (x,) = filled(n=4)(queue, out_host=True)
 _event, (doubled,) = doubled()(queue, x=x)
 unit = lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 2*x[i]", lang_version=(2018, 2))
-_event, (y,) = unit.executor(context)(queue, x=x)
+_event, (y,) = unit.executor(queue.context)(queue, x=x)
 names = {part for name in sys.modules if name.startswith("kcl.") for part in name.split(".")}
 print(json.dumps([doubled.tolist(), y.tolist(), kcl.__file__, sorted(names)]))
 """
@@ -65,10 +61,7 @@ def test_a_launch_needs_no_tool(tmp_path, platform_name, left_out, strict):
     ignored = shutil.ignore_patterns(*left_out, "__pycache__")
     shutil.copytree(PACKAGE, tmp_path / "kcl", ignore=ignored)
     for words in strict:
-        run = child.run(
-            DRIVER.replace("PLATFORM", repr(PLATFORMS[platform_name])), KCL_STRICT=words
-        )
-        assert run.returncode == 0, run.stderr
+        run = child.finished("-c", DRIVER, PLATFORMS[platform_name], KCL_STRICT=words)
         assert "kcl" not in run.stderr or left_out is not TOOLS
         doubled, y, file, names = json.loads(run.stdout)
         assert doubled == [6.0] * 4

@@ -25,23 +25,17 @@ def test_rows():
     assert len(rows) - len(named) == 1  # root can do everything
     for path, name in named:
         assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
-    mine = set(
-        re.findall(
-            r"^def (test_\w+)", (ROOT / "tests/behaviour/test_trust.py").read_text("utf-8"), re.M
-        )
-    )
-    assert mine - {"test_rows"} == {
-        name for path, name in named if path == "behaviour/test_trust.py"
-    }
+    here = (ROOT / "tests" / "behaviour" / "test_trust.py").read_text(encoding="utf-8")
+    mine = set(re.findall(r"^def (test_\w+)", here, re.M)) - {"test_rows"}
+    assert mine == {name for path, name in named if path == "behaviour/test_trust.py"}
 
 
 def _poison(warm):
     """Do what a program with your rights can do: put an entry whose digests are right and whose code is another."""
     address, entry = warm.row_of("control")
     parts = {**entry.parts, "invoker.py": MINE, "invoker.code": b""}
-    warm.rows.put(
-        address, Entry(entry.key, {**entry.metadata, "code": "another Python"}, parts).pack()
-    )
+    other = Entry(entry.key, {**entry.metadata, "code": "another Python"}, parts)
+    warm.rows.put(address, other.pack())
 
 
 def test_own_rights(warm):
@@ -71,10 +65,7 @@ def test_copied(warm, tmp_path):
 
 def test_readable(warm):
     """Entries hold the OpenCL C and the record of the recipe as plain text."""
-    parts = [
-        part
-        for address in warm.rows.scan()
-        for part in Entry.unpack(warm.rows.get(address)).parts.items()
-    ]
+    entries = [Entry.unpack(warm.rows.get(address)) for address in warm.rows.scan()]
+    parts = [part for entry in entries for part in entry.parts.items()]
     assert any(name == "source.cl" and b"__kernel" in text for name, text in parts)
     assert any(name == "record.json" and b"make_kernel" in text for name, text in parts)

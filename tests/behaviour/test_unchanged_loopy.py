@@ -1,21 +1,19 @@
 """Programs of loopy that were not written for kcl: under `kcl run`, and with `kcl.install()` late or in a library."""
 
-import json
-import textwrap
-
+import packages
 import pytest
 from harness import PLATFORMS
 
 # What a user has: kernels, transformations, an executor, direct calls.
 DRIVER = """
 import sys, json
-import numpy as np, pyopencl as cl, pyopencl.array as cla
+import numpy as np, pyopencl.array as cla
 import loopy as lp
 from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2  # noqa: F401
+from opened import queue_on
 
-platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
+context = queue.context
 a = cla.arange(queue, 64, dtype=np.float32)
 
 
@@ -46,48 +44,42 @@ print(json.dumps([found, "loopy" in sys.modules, {layer: [row[n] for n in ("hits
       kcl.stats().items() if layer in ("generator", "binary")}]))
 """
 FORBID = "import forbid; forbid.compilation(); forbid.{}()\n"
-
-
-def run(child, platform_name, code, *arguments, by=("-m", "kcl", "run"), **variables):
-    """Run a driver by kcl; returns what it printed in its last line."""
-    (child.directory / "driver.py").write_text(textwrap.dedent(code))
-    done = child.python(
-        "-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments, **variables
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
+GENERATED = 'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n'
 SUMS = [2.0 * 2016, 3.0 * 2016]
+HITS = {"generator": [2, 0], "binary": [3, 0]}
+
+
+@pytest.fixture
+def run(child, platform_name):
+    """Return what runs a driver by kcl and returns what it printed in its last line."""
+
+    def run(code, *arguments, by=("-m", "kcl", "run"), **variables):
+        (child.directory / "driver.py").write_text(code + END)
+        words = ("-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments)
+        return child.script(*words, **variables)
+
+    return run
 
 
 @pytest.mark.slow_platforms
 class TestRun:
-    def test_driver(self, child, platform_name):
+    def test_driver(self, run):
         """The second run of an unchanged driver imports no loopy and compiles nothing."""
-        plain = run(child, platform_name, DRIVER + END, by=())
+        plain, cold = run(DRIVER, by=()), run(DRIVER)
         assert plain == [SUMS, True, {"generator": [0, 0], "binary": [0, 0]}]
-        cold = run(child, platform_name, DRIVER + END)
         assert cold == [SUMS, True, {"generator": [0, 2], "binary": [0, 3]}]
-        warm = run(child, platform_name, FORBID.format("loopy") + DRIVER + END)
+        warm = run(FORBID.format("loopy") + DRIVER)
         assert warm == [SUMS, False, {"generator": [2, 0], "binary": [3, 0]}]
 
     @pytest.mark.slow
-    def test_looked_into(self, child, platform_name):
+    def test_looked_into(self, run):
         """One that asks its units has them made, and generates and compiles nothing."""
         expected = [SUMS[0], ["scale_2", True], SUMS[1], ["scale_3", True]]
-        assert run(child, platform_name, DRIVER + END, "look")[0] == expected
-        code = (
-            'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n'
-            + DRIVER
-            + END
-        )
-        found, has_loopy, looks = run(child, platform_name, code, "look")
-        assert found == expected
-        assert has_loopy
-        assert looks == {"generator": [2, 0], "binary": [3, 0]}
+        assert run(DRIVER, "look")[0] == expected
+        assert run(GENERATED + DRIVER, "look") == [expected, True, HITS]
 
 
+@pytest.mark.one_platform
 class TestInstall:
     @pytest.mark.parametrize(
         "head",
@@ -96,30 +88,21 @@ class TestInstall:
             "import loopy as lp\nfrom loopy import make_kernel\nimport kcl; kcl.install()\n",
         ],
     )
-    @pytest.mark.one_platform
     @pytest.mark.slow_cases(2)
-    def test_after_loopy(self, child, platform_name, head):
+    def test_after_loopy(self, run, head):
         """Where loopy was imported before, its functions record: nothing is made, generated or compiled."""
-        run(child, platform_name, head + DRIVER + END, by=())
-        code = head + FORBID.format("generation") + DRIVER + END
-        found, has_loopy, looks = run(child, platform_name, code, by=())
-        assert found == SUMS
-        assert has_loopy
-        assert looks == {"generator": [2, 0], "binary": [3, 0]}
+        run(head + DRIVER, by=())
+        assert run(head + FORBID.format("generation") + DRIVER, by=()) == [SUMS, True, HITS]
 
-    @pytest.mark.one_platform
     @pytest.mark.slow
-    def test_names_that_were_imported(self, child, platform_name):
+    def test_names_that_were_imported(self, run):
         """Functions that a program has by name are loopy's: units are made, and looked up by their content."""
-        code = DRIVER.replace("lp.make_kernel(", "make_kernel(").replace(
-            "lp.split_iname(", "split_iname("
-        )
-        code = "from loopy import make_kernel, split_iname\nimport kcl; kcl.install()\n" + code
-        run(child, platform_name, code + END, by=())
-        warm = 'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n' + code
-        found, _has_loopy, looks = run(child, platform_name, warm + END, by=())
-        assert found == SUMS
-        assert looks == {"generator": [2, 0], "binary": [3, 0]}
+        code = "from loopy import make_kernel, split_iname\nimport kcl; kcl.install()\n" + DRIVER
+        for name in ("make_kernel", "split_iname"):
+            code = code.replace(f"lp.{name}(", f"{name}(")
+        run(code, by=())
+        found, _has_loopy, looks = run(GENERATED + code, by=())
+        assert (found, looks) == (SUMS, HITS)
 
 
 # A library as pytato and sumpy are: installed, it looks into units, has them as keys, and knows functions of its own.
@@ -143,7 +126,7 @@ class Shifted(lp.ScalarCallable):
         return self.copy(arg_id_to_descr=arg_id_to_descr), callables_table
 
     def generate_preambles(self, target):
-        yield "shifted", "float shifted(float x) { return x + SHIFT; }"
+        yield "shifted", "float shifted(float x) { return x + 5; }"
 
 
 def made(factor):
@@ -158,17 +141,16 @@ def launched(unit, queue, **arguments):
     assert isinstance(executor, lp.ExecutorBase if hasattr(lp, "ExecutorBase") else object)
     assert executor.t_unit.default_entrypoint.name == unit.default_entrypoint.name
     return executor(queue, **arguments)
-""".replace("SHIFT", "5")
+"""
 
 USER = """
 import sys, json
-import numpy as np, pyopencl as cl, pyopencl.array as cla
+import numpy as np, pyopencl.array as cla
 import loopy as lp
 import alib
+from opened import queue_on
 
-platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
 a = cla.arange(queue, 64, dtype=np.float32)
 found = []
 for factor in (2, 3):
@@ -185,16 +167,12 @@ found.append(float(out.get().sum()))
 
 
 @pytest.fixture
-def library(child):
-    """A library that is installed: a folder named site-packages with metadata beside the package."""
+def _library(child):
+    """The library is installed: in a folder named site-packages, with metadata beside it."""
     site = child.directory / "site-packages"
-    about = site / "alib-1.0.dist-info"
-    about.mkdir(parents=True)
+    site.mkdir()
     (site / "alib.py").write_text(LIBRARY)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: alib\nVersion: 1.0\n")
-    (about / "RECORD").write_text(
-        "alib.py,sha256=x,1\nalib-1.0.dist-info/METADATA,,\nalib-1.0.dist-info/RECORD,,\n"
-    )
+    packages.describe(site, "alib")
     usual = child.environment
 
     def environment(**variables):
@@ -202,44 +180,25 @@ def library(child):
         return found | {"PYTHONPATH": f"{found['PYTHONPATH']}:{site}"}
 
     child.environment = environment
-    return site
 
 
 @pytest.mark.one_platform
-class TestLibrary:
-    SUMS = (2.0 * 2016, 3.0 * 2016, 2016.0 + 5 * 64)
-
-    @pytest.mark.usefixtures("library")
-    def test_library(self, child, platform_name):
-        """Units of a library are made; the second run generates and compiles nothing."""
-        assert run(child, platform_name, USER + END)[0] == [*self.SUMS]
-        warm = (
-            'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n'
-            + USER
-            + END
-        )
-        found, has_loopy, looks = run(child, platform_name, warm)
-        assert found == [*self.SUMS]
-        assert has_loopy
-        assert looks == {"generator": [3, 0], "binary": [4, 0]}
-
-    @pytest.mark.slow
-    def test_callable_of_a_library(self, child, platform_name, library):
-        """A new version of a function that a library brings is no old code."""
-        assert run(child, platform_name, USER + END)[0] == [*self.SUMS]
-        (library / "alib.py").write_text(LIBRARY.replace("x + 5", "x + 125"))
-        (library / "alib-1.0.dist-info" / "RECORD").write_text("alib.py,sha256=y,1\n")
-        assert run(child, platform_name, USER + END)[0][2] == 2016.0 + 125 * 64
+@pytest.mark.usefixtures("_library")
+def test_library(run):
+    """Units of a library are made; the second run generates and compiles nothing."""
+    expected = [*SUMS, 2016.0 + 5 * 64]
+    assert run(USER)[0] == expected
+    looks = {"generator": [3, 0], "binary": [4, 0]}
+    assert run(GENERATED + USER) == [expected, True, looks]
 
 
 REGISTERED = """
 import sys, json
-import numpy as np, pyopencl as cl
+import numpy as np
 import loopy as lp
+from opened import queue_on
 
-platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
 
 
 @lp.memoize_on_disk
@@ -254,10 +213,8 @@ found = float(y[0])
 
 
 @pytest.mark.one_platform
-class TestMemoizeOnDisk:
-    def test_second_run(self, child, platform_name):
-        """A program with a function under loopy.memoize_on_disk hits at its second run."""
-        assert run(child, platform_name, REGISTERED + END)[0] == 2.0
-        found, _, counts = run(child, platform_name, REGISTERED + END, KCL_STRICT="hit")
-        assert found == 2.0
-        assert counts["generator"] == [1, 0]
+def test_memoize_on_disk(run):
+    """A program with a function under loopy.memoize_on_disk hits at its second run."""
+    assert run(REGISTERED)[0] == 2.0
+    found, _, counts = run(REGISTERED, KCL_STRICT="hit")
+    assert (found, counts["generator"]) == (2.0, [1, 0])

@@ -8,15 +8,14 @@ from harness import PLATFORMS
 
 import kcl
 from kcl import option
-from kcl.inspect import inventory
 
 pytestmark = pytest.mark.slow_platforms
 
 DRIVER = """
 import json, sys
 import numpy as np
-import pyopencl as cl
 import kcl
+from opened import queue_on
 
 NAMES = sys.argv[2:]
 TEXT = '''
@@ -36,9 +35,7 @@ def first(name):
 def second(name):
     return view(name)
 
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices())
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
 if FORBIDDEN:
     import forbid
     forbid.compilation()
@@ -74,15 +71,3 @@ def test_one_build_and_one_entry(child, platform_name):
         run("unpack", str(child.directory / "second"))
         assert len(list((child.directory / "second").rglob("program.bin"))) == 1
         run("show", entry.name.removeprefix("one-"))
-
-
-def test_other_kernels_later(child, platform_name):
-    """Kernels that the first run did not ask for hit in the second, and their code is in the entry after that."""
-    driver(child, platform_name, "one")
-    found, counted = driver(child, platform_name, "three", "two", forbidden=True)
-    assert found == [3, 2] * 2
-    assert counted["hits"] == 1
-    if platform_name == "pocl":
-        with option.cache_dir(child.cache):
-            (entry,) = inventory.entries("binary")
-        assert sorted(entry.metadata["specialisations"]) == ["one", "three", "two"]

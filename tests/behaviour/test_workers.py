@@ -15,20 +15,14 @@ import multiprocessing, os, sys
 
 
 def work(number, ends=False):
-    import numpy as np
-    import pyopencl as cl
-
     import kcl
+    from opened import over_x, queue_on
 
     @kcl.kernel
     def filled(number):
-        text = f"kernel void filled(global float *x) {{ x[get_global_id(0)] = {number}; }}"
-        arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
-        return kcl.Source(text, entry="filled", arguments=arguments, global_size="(4,)")
+        return over_x("filled", f"= {number}", "out")
 
-    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-    context = cl.Context(platform.get_devices())
-    found = float(filled(number)(cl.CommandQueue(context), out_host=True)[1][0][0])
+    found = float(filled(number)(queue_on(PLATFORM), out_host=True)[1][0][0])
     if ends:
         kcl.flush()
         os._exit(0)
@@ -62,16 +56,23 @@ WAYS = {
 }
 
 
+@pytest.fixture
+def write(child, platform_name):
+    def write(text):
+        text = text.replace("PLATFORM", repr(PLATFORMS[platform_name]))
+        (child.directory / "driver.py").write_text(text)
+
+    return write
+
+
 @pytest.mark.slow_platforms
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.slow_cases(4)
-def test_look_ups_are_kept(child, platform_name, way):
+def test_look_ups_are_kept(child, write, way):
     """Both look-ups of two workers are counted, and their misses are explained."""
     text, how = WAYS[way]
-    driver = child.directory / "driver.py"
-    driver.write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + text)
-    done = child.python("driver.py", how)
-    assert done.returncode == 0, done.stderr
+    write(WORK + text)
+    child.finished("driver.py", how)
     counted = {row["layer"]: row for row in told(child, "stats")}
     assert counted["generator"]["misses"] == counted["binary"]["misses"] == 2
     missed = [(one["layer"], one["kernel"]) for one in told(child, "explain", "--all")]
@@ -106,17 +107,14 @@ if __name__ == "__main__":
 @pytest.mark.slow_platforms
 @pytest.mark.parametrize("how", METHODS[1:])
 @pytest.mark.slow_cases(2)
-def test_beside_the_parent(child, platform_name, how):
+def test_beside_the_parent(child, write, how):
     """Workers that start before, during and after the first use of their parent are right, and hit in the next run."""
-    (child.directory / "driver.py").write_text(
-        WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE
-    )
+    write(WORK + BESIDE)
     for strict in ("fault", "hit,fault"):
-        done = child.python("driver.py", how, KCL_STRICT=strict)
-        assert done.returncode == 0, done.stderr
-        assert "CacheWarning" not in done.stderr
+        assert "CacheWarning" not in child.finished("driver.py", how, KCL_STRICT=strict).stderr
 
 
+MISSED = '["binary","filled"'
 KILLED = """
 if __name__ == "__main__":
     work(1)
@@ -126,20 +124,16 @@ if __name__ == "__main__":
 
 
 @pytest.mark.one_platform
-def test_killed(child, platform_name):
+def test_killed(child, write):
     """A process that lives on has its look-ups in the journal soon, so a signal may end it."""
-    driver = child.directory / "driver.py"
-    driver.write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + KILLED)
-    process = subprocess.Popen(
-        [sys.executable, "driver.py"],
-        cwd=child.directory,
-        env=child.environment(KCL_PROMOTE="off"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    write(WORK + KILLED)
+    command = [sys.executable, "driver.py"]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environment = child.environment(KCL_PROMOTE="off")
+    process = subprocess.Popen(command, cwd=child.directory, env=environment, **streams)
     assert process.stdout.readline() == "launched\n"
-    while '["binary","filled"' not in written(child):
+    journal = child.cache / "kcl" / "journal"
+    while not any(MISSED in path.read_text() for path in journal.rglob("run-*") if path.is_file()):
         assert process.poll() is None
         time.sleep(0.05)
     process.kill()
@@ -149,17 +143,11 @@ def test_killed(child, platform_name):
     assert [row["misses"] for row in found["layers"]] == [1, 1, 0]
 
 
-def written(child):
-    """Return the records in the journal as one text."""
-    folder = child.cache / "kcl" / "journal"
-    return "".join(path.read_text() for path in folder.rglob("run-*") if path.is_file())
-
-
 JOBLIB = """
 import kcl
 import numpy as np
-import pyopencl as cl
 from joblib import Parallel, delayed
+from opened import queue_on
 
 
 @kcl.kernel
@@ -170,9 +158,7 @@ def filled(number):
 
 
 def work(number):
-    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-    context = cl.Context(platform.get_devices())
-    return float(filled(number)(cl.CommandQueue(context), out_host=True)[1][0][0])
+    return float(filled(number)(queue_on(PLATFORM), out_host=True)[1][0][0])
 
 
 if __name__ == "__main__":
@@ -182,20 +168,17 @@ if __name__ == "__main__":
 
 @pytest.mark.slow_platforms
 @pytest.mark.slow
-def test_joblib(child, platform_name):
+def test_joblib(child, write):
     """A recipe of a script that joblib sends to its workers is recorded there, and its look-ups are counted."""
-    driver = child.directory / "driver.py"
-    driver.write_text(JOBLIB.replace("PLATFORM", repr(PLATFORMS[platform_name])))
+    write(JOBLIB)
     for _run in range(2):
-        done = child.python("driver.py")
-        assert done.returncode == 0, done.stderr
+        child.finished("driver.py")
         assert client.idle(str(child.cache / "kcl"), 60.0)
     counted = {row["layer"]: row for row in told(child, "stats")}
     assert [(row["misses"], row["hits"]) for row in counted.values()] == [(2, 2), (2, 2)]
-    assert {one["driver"] for one in told(child, "explain", "--all")} == {"driver.py"}
-    assert len(told(child, "explain", "--all")) == 4
+    drivers = [one["driver"] for one in told(child, "explain", "--all")]
+    assert drivers == ["driver.py"] * 4
 
 
 def told(child, *words):
-    """Return what a command says as JSON."""
-    return json.loads(child.run(f"from kcl.cli import main; main({[*words, '--json']!r})").stdout)
+    return json.loads(child.finished("-m", "kcl", *words, "--json").stdout)

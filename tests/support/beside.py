@@ -29,7 +29,7 @@ SUPPORT = pathlib.Path(__file__).parent
 ALONE = {"KCL_NO_CACHE": "1"}
 OFF = {**ALONE, "LOOPY_NO_CACHE": "1"}  # pyopencl and PoCL find their caches empty
 CACHED = (
-    "alone with loopy's caches"  # which a bypass has too: they may give the code of before a change
+    "alone with loopy's caches"  # which a bypass has too: they may give code of before a change
 )
 # What stands before the driver, and the import of loopy.
 WAYS = {
@@ -94,12 +94,9 @@ class Program(NamedTuple):
     def texts(self, edited: bool, importing: str) -> dict[str, str]:
         """Return the texts of all files."""
         call = "\nmain(queue)\n" if re.search(r"def main\(|import main\b", self.text) else ""
-        found = {
-            f"{self.name}.py": textwrap.dedent(self.text) + call,
-            f"site/{self.name}_lib.py": self.library,
-        }
+        found = {f"{self.name}.py": textwrap.dedent(self.text) + call}
         words = {"NAME": self.name, "THIS": self.this[edited], "IMPORT": importing}
-        files = {**found, **self.files}.items()
+        files = {**found, f"site/{self.name}_lib.py": self.library, **self.files}.items()
         return {self._filled(name, words): self._filled(text, words) for name, text in files}
 
     @staticmethod
@@ -114,7 +111,7 @@ def programs(name: str, **more: Any) -> list[Program]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and [one.arg for one in node.args.args] == ["run"]:
             quiet = "quiet" in map(ast.unparse, node.decorator_list)
-            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue)))\n"
+            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue, X)))\n"
             found.append(Program(title, text + call, asks_nothing=quiet, **more))
     return sorted(found, key=lambda one: not one.asks_nothing)
 
@@ -178,40 +175,24 @@ class Group:
         by, importing = WAYS.get(way, WAYS["plain"])
         self._write(edited, importing)
         early = [name.replace("NAME", one.name) for one in self.programs for name in one.early]
-        job = {
-            "platform": PLATFORMS[self.platform],
-            "site": str(self.site),
-            "installed": way == "install",
-        }
-        job |= {"programs": [program.name for program in self.programs], "early": early}
+        job = {"platform": PLATFORMS[self.platform], "site": str(self.site), "early": early}
+        job |= {"programs": [one.name for one in self.programs], "installed": way == "install"}
         cache = self.child.directory / f"cache-{way or ('alone changed' if edited else 'alone')}"
-        variables = {
-            "XDG_CACHE_HOME": str(cache),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **({CACHED: ALONE, "": OFF}.get(way, {})),
-        }
-        variables["CUDA_CACHE_DISABLE"] = (
-            "1"  # with code from its cache NVIDIA's driver has no messages
-        )
-        finished = self.child.python(
-            *by, "driver.py", json.dumps(job), cwd=self.folder, **variables
-        )
-        assert finished.returncode == 0, (
-            f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
-        )
+        variables = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        # With code from its cache NVIDIA's driver has no messages.
+        variables |= {"CUDA_CACHE_DISABLE": "1", **{CACHED: ALONE, "": OFF}.get(way, {})}
+        words = (*by, "driver.py", json.dumps(job))
+        finished = self.child.finished(*words, cwd=self.folder, **variables)
         if os.environ.get("KCL_TEST_SHOW"):
             print(way, finished.stderr)
         assert client.idle(str(cache / "kcl"), 120)
-        return {
-            name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()
-        }
+        printed = json.loads(finished.stdout.splitlines()[-1])
+        return {name: Said(*said) for name, said in printed.items()}
 
     def _write(self, edited: bool, importing: str) -> None:
-        texts = {
-            name: text
-            for one in self.programs
-            for name, text in one.texts(edited, importing).items()
-        }
+        texts: dict[str, str] = {}
+        for program in self.programs:
+            texts |= program.texts(edited, importing)
         packages = {name.split("/")[1] for name in texts if name.count("/") > 1}
         for package in packages:
             about = f"site/{package}-1.0.dist-info"
@@ -229,39 +210,26 @@ class Group:
 def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
     """List where a run differs from Python alone, or from what the program says of it."""
     found = []
+    bypass = program.bypass.replace("NAME", program.name)
     for stage, said in told.items():
         if stage.startswith(CACHED):  # of the group's bypassed programs
             continue
-        right = (
-            told.get("alone changed", told["alone first"])
-            if stage.endswith("changed")
-            else told["alone first"]
-        )
-        old = told.get(f"{CACHED} changed", right) if program.bypass else right
+        first = told["alone first"]
+        right = told.get("alone changed", first) if stage.endswith("changed") else first
+        old = told.get(f"{CACHED} changed", right) if bypass else right
         if not said.is_of(right, old):
             found.append(f"{stage}: {said.answer()}, Python alone {right.answer()}")
-        bypass = program.bypass.replace("NAME", program.name)
-        reasons = [
-            reason
-            for layer, outcome, reason in said.looks
-            if (layer, outcome) == ("generator", "bypass")
-        ]
+        reasons = [reason for *look, reason in said.looks if look == ["generator", "bypass"]]
         if bypass and not stage.startswith("alone") and not any(bypass in one for one in reasons):
             found.append(f"{stage}: no bypass for {bypass!r}: {said.looks}")
-        if (
-            bypass
-            and stage.endswith("second")
-            and any(layer == "binary" for layer, *_more in said.missed())
-        ):
+        is_second, missed = stage.endswith("second"), said.missed()
+        if bypass and is_second and any(layer == "binary" for layer, *_more in missed):
             found.append(f"{stage}: the program is not found: {said.looks}")
-        if program.warm and stage.endswith("second") and (said.missed() or not said.looks):
+        if program.warm and is_second and (missed or not said.looks):
             found.append(f"{stage}: not warm: {said.looks}")
-        if (
-            program.asks_nothing
-            and stage.split()[0] in ("run", "install", "face")
-            and not stage.endswith("first")
-        ):
-            found += [f"{stage}: loopy was imported"] if said.loaded else []
+        is_later = stage.startswith(("run", "install", "face")) and not stage.endswith("first")
+        if program.asks_nothing and is_later and said.loaded:
+            found.append(f"{stage}: loopy was imported")
     return found
 
 
@@ -276,36 +244,34 @@ def check(program: Program, told: Mapping[str, Said]) -> None:
     assert not found, "\n".join(found)
 
 
-def ran(every: Sequence[Program], *ways: str) -> Any:
-    """Make the fixture of a module: what the processes of the selected programs said, by title."""
+def compared(every: Sequence[Program], *ways: str) -> Any:
+    """Make the test of a module: each program says in each run, by each way to use kcl, what it says without kcl.
+
+    The selected programs share their processes, unless they run alone.
+    """
     known: dict[tuple[str, str], dict[str, Said]] = {}
 
-    @pytest.fixture
-    def told(
-        request: pytest.FixtureRequest, platform_name: str, tmp_path_factory: pytest.TempPathFactory
-    ) -> dict[str, dict[str, Said]]:
-        wanted = request.node.callspec.params["program"]
-        if wanted.platform not in ("", platform_name):
-            pytest.skip(f"for {wanted.platform} alone")
-        if (platform_name, wanted.title) not in known:
-            here = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
-            selected = {
-                item.callspec.params["program"].title
-                for item in here
-                if "program" in item.callspec.params
-            }
+    @pytest.mark.parametrize("program", every, ids=str)
+    def test(
+        program: Program,
+        platform_name: str,
+        request: pytest.FixtureRequest,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        if program.platform not in ("", platform_name):
+            pytest.skip(f"for {program.platform} alone")
+        if (platform_name, program.title) not in known:
+            items = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
+            selected = [item.callspec.params.get("program") for item in items]
             shared = [
                 one
                 for one in every
-                if one.title in selected and one.platform in ("", platform_name)
+                if one in selected and not one.alone and one.platform in ("", platform_name)
             ]
-            programs = [wanted] if wanted.alone else [one for one in shared if not one.alone]
-            found = Group(
-                programs, Child(tmp_path_factory.mktemp("beside")), platform_name, ways
-            ).run()
-            known.update({(platform_name, title): said for title, said in found.items()})
-        return {
-            title: said for (platform, title), said in known.items() if platform == platform_name
-        }
+            group = [program] if program.alone else shared
+            child = Child(tmp_path_factory.mktemp("beside"))
+            said = Group(group, child, platform_name, ways).run()
+            known.update({(platform_name, title): runs for title, runs in said.items()})
+        check(program, known[platform_name, program.title])
 
-    return told
+    return test

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import loopy as lp
 import numpy as np
+from beside_driver import Run, quiet  # noqa: F401
 from pytools.tag import Tag
 
 DOMAIN = "{[i]: 0<=i<8}"
@@ -22,24 +23,6 @@ VERSION = {"lang_version": (2018, 2)}
 FACTOR = {"factor": 2}
 
 
-def quiet(function):
-    """Mark a program whose later runs do without loopy."""
-    return function
-
-
-class Run:
-    """What a program launches with."""
-
-    def __init__(self, queue):
-        self.queue = queue
-
-    def __call__(self, unit, **arguments):
-        """Launch a unit on 1, 2, ..., 8 and return the sum of all outputs."""
-        _event, outputs = unit(self.queue, **{"x": X, **arguments})
-        found = outputs.values() if isinstance(outputs, dict) else outputs
-        return float(sum(np.asarray(one, np.float64).sum() for one in found))
-
-
 def data(dtype=np.float64):
     """Return arguments for an array in and an array out."""
     return [lp.GlobalArg("x", np.float64, shape=(8,)), lp.GlobalArg("z", dtype, shape=(8,))]
@@ -47,23 +30,21 @@ def data(dtype=np.float64):
 
 def times(texts="z[i] = 2*x[i]", arguments=None, domain=DOMAIN, **keywords):
     """Return a unit."""
-    return lp.make_kernel(
-        domain, texts, data() if arguments is None else arguments, **{**VERSION, **keywords}
-    )
+    return lp.make_kernel(domain, texts, arguments or data(), **{**VERSION, **keywords})
 
 
 def sized(**keywords):
-    """Return a unit that works on n elements."""
-    return lp.make_kernel(
-        SIZED,
-        "z[i] = 2*x[i]",
-        [lp.GlobalArg("x,z", np.float64, shape=(8,)), lp.ValueArg("n", np.int32)],
-        **{**VERSION, **keywords},
-    )
+    arguments = [lp.GlobalArg("x,z", np.float64, shape=(8,)), lp.ValueArg("n", np.int32)]
+    return times(arguments=arguments, domain=SIZED, **keywords)
+
+
+def table_of(values):
+    """Return the table `t`."""
+    where = lp.AddressSpace.GLOBAL
+    return lp.TemporaryVariable("t", initializer=values, read_only=True, address_space=where)
 
 
 def out():
-    """Return a zeroed output."""
     return np.zeros(8)
 
 
@@ -133,11 +114,9 @@ def a_mapping_of_the_user(run):
 
 def an_array_computed_from_another(run):
     sizes = np.array([2.0])
-    table = lp.TemporaryVariable(
-        "t", initializer=sizes * 3, read_only=True, address_space=lp.AddressSpace.GLOBAL
-    )
+    table = table_of(sizes * 3)
     sizes[0] = 4
-    return run(lp.make_kernel(DOMAIN, "z[i] = t[0]*x[i]", [*data(), table], **VERSION))
+    return run(times("z[i] = t[0]*x[i]", [*data(), table]))
 
 
 def changed_before_a_later_transformation(run):
@@ -184,9 +163,7 @@ def preamble(_info):
 
 
 def a_symbol_that_a_function_gives(run):
-    unit = lp.make_kernel(
-        DOMAIN, "<> t = SEVEN/2\nz[i] = t*x[i]", data(), symbol_manglers=[mangler], **VERSION
-    )
+    unit = times("<> t = SEVEN/2\nz[i] = t*x[i]", symbol_manglers=[mangler])
     typed = lp.infer_unknown_types(unit, expect_completion=False)
     KIND[0] = np.float32
     return run(typed), typed.default_entrypoint.temporary_variables["t"].dtype.numpy_dtype.name
@@ -274,7 +251,7 @@ def defined(**keywords):
     multiply = lp.CInstruction(
         "i", "z[i] = F*x[i];", read_variables=frozenset({"x", "i"}), assignees="z[i]"
     )
-    return lp.make_kernel(DOMAIN, [multiply], data(), **{**VERSION, **keywords})
+    return times([multiply], **keywords)
 
 
 def build_options_changed_between_launches(run):
@@ -310,7 +287,7 @@ def a_rule_whose_names_change(run):
     names = ["a"]
     rule = lp.SubstitutionRule("f", tuple(names), lp.symbolic.parse("2*a"))
     listed = lp.SubstitutionRule("g", names, lp.symbolic.parse("3*a"))
-    unit = lp.make_kernel(DOMAIN, [rule, "z[i] = f(x[i])"], data(), **VERSION)
+    unit = times([rule, "z[i] = f(x[i])"])
     names[0] = "b"
     return run(unit), listed.arguments[0]
 
@@ -318,39 +295,36 @@ def a_rule_whose_names_change(run):
 def variables_that_a_transformation_reads(run):  # noqa: ARG001
     names = ["x", "i"]
     one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]", id="a")
-    unit = lp.make_kernel(
-        DOMAIN, [one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))], **VERSION
-    )
+    unit = times([one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))])
     names.append("y")
     fewer = lp.remove_unused_arguments(unit)
     names.pop()
     return sorted(arg.name for arg in fewer.default_entrypoint.args)
 
 
-def looked(values, **keywords):
+def looked(values):
     """Return a unit that reads a table."""
-    table = lp.TemporaryVariable(
-        "t", initializer=values, read_only=True, address_space=lp.AddressSpace.GLOBAL, **keywords
-    )
-    return lp.make_kernel(DOMAIN, "z[i] = t[i]*x[i]", [*data(), table], **VERSION)
+    return times("z[i] = t[i]*x[i]", [*data(), table_of(values)])
 
 
 class Table(np.ndarray):
     pass
 
 
-def a_table_that_is_a_view(run):
-    values = np.full((2, 8), 2.0)
-    unit = looked(values[1])
-    values[1].fill(3)
-    return run(unit)
+TABLES = {
+    "a_view": lambda: np.full((2, 8), 2.0)[1],
+    "no_array_of_numpy": lambda: np.full(8, 2.0).view(Table),
+}
 
 
-def a_table_that_is_no_array_of_numpy(run):
-    values = np.full(8, 2.0).view(Table)
-    unit = looked(values)
-    values.fill(3)
-    return run(unit)
+def tables_that_change(run):
+    found = {}
+    for name, make in TABLES.items():
+        values = make()
+        unit = looked(values)
+        values.fill(3)
+        found[name] = run(unit)
+    return found
 
 
 def a_table_changed_between_launches(run):

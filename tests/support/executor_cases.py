@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
+from opened import queue_on
 
 import kcl
 
@@ -37,16 +38,10 @@ def seen(queue, result, **given):
     event.wait()
     queue.finish()
     items = outputs.items() if isinstance(outputs, dict) else enumerate(outputs)
-    return {
-        "event": type(event).__name__,
-        "container": type(outputs).__name__,
-        "outputs": {str(name): _array(queue, value, event, given) for name, value in items},
-        "events": {
-            name: _events(value, event)
-            for name, value in given.items()
-            if isinstance(value, cl_array.Array)
-        },
-    }
+    found = {"event": type(event).__name__, "container": type(outputs).__name__}
+    found["outputs"] = {str(name): _array(queue, value, event, given) for name, value in items}
+    arrays = {name: one for name, one in given.items() if isinstance(one, cl_array.Array)}
+    return {**found, "events": {name: _events(one, event) for name, one in arrays.items()}}
 
 
 def _array(queue, value, event, given):
@@ -138,10 +133,7 @@ def events_to_wait_for(launch, queue):
 @case(scale, options=("skip_arg_checks",))
 def skip_arg_checks(launch, queue):
     x = dev(queue, 5)
-    return [
-        seen(queue, launch(queue, x=x, a=2), x=x),
-        seen(queue, launch(queue, x=x, a=2, n=3), x=x),
-    ]
+    return [seen(queue, launch(queue, x=x, a=2, **size), x=x) for size in ({}, {"n": 3})]
 
 
 # }}}
@@ -151,21 +143,10 @@ def skip_arg_checks(launch, queue):
 
 @case(scale)
 def scalars_of_every_type(launch, queue):
-    found = [
-        seen(queue, launch(queue, x=host(5), a=a))
-        for a in (
-            2,
-            2.5,
-            True,
-            np.float32(2.5),
-            np.float64(2.5),
-            np.int64(2),
-            np.array(2.5, np.float32),
-        )
-    ]
-    return found + [
-        seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))
-    ]
+    given = [{"a": a} for a in (2, 2.5, True, np.float32(2.5), np.float64(2.5), np.int64(2))]
+    given += [{"a": np.array(2.5, np.float32)}]
+    given += [{"a": 2, "n": n} for n in (5, np.int32(5), np.int64(5))]
+    return [seen(queue, launch(queue, x=host(5), **one)) for one in given]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -193,11 +174,8 @@ TYPED = {
     np.uint16: [2, np.uint16(60000)],
 }
 for one, scalars in TYPED.items():
-    CASES[one.__name__] = (
-        typed,
-        {"dtype": one},
-        functools.partial(_typed, dtype=one, scalars=scalars),
-    )
+    function = functools.partial(_typed, dtype=one, scalars=scalars)
+    CASES[one.__name__] = (typed, {"dtype": one}, function)
 
 
 @kcl.kernel(pure=True, version="1")
@@ -251,21 +229,15 @@ def open_output_of_another_dtype(launch, queue):
 @kcl.kernel(pure=True, version="1")
 def half_open():
     """x is known, c is not; z follows from both."""
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "z[i] = x[i] + c[i]",
-        [lp.GlobalArg("x", np.float64, shape="n"), ...],
-        name="half_open",
-    )
+    arguments = [lp.GlobalArg("x", np.float64, shape="n"), ...]
+    return lp.make_kernel("{[i]: 0<=i<n}", "z[i] = x[i] + c[i]", arguments, name="half_open")
 
 
 @case(half_open)
 def partly_open_dtypes(launch, queue):
     x = host(3, np.float64)
-    return [
-        seen(queue, launch(queue, x=x, c=host(3, dtype)))
-        for dtype in (np.float32, np.int32, np.complex64)
-    ]
+    dtypes = (np.float32, np.int32, np.complex64)
+    return [seen(queue, launch(queue, x=x, c=host(3, dtype))) for dtype in dtypes]
 
 
 # }}}
@@ -276,18 +248,11 @@ def partly_open_dtypes(launch, queue):
 @kcl.kernel(pure=True, version="1")
 def strided():
     """y = 2 x with strides found from the arrays."""
-    return lp.make_kernel(
-        "{[i,j]: 0<=i<n and 0<=j<m}",
-        "y[i,j] = 2*x[i,j]",
-        [
-            lp.GlobalArg(
-                "x", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto", offset=lp.auto
-            ),
-            lp.GlobalArg("y", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto"),
-            lp.ValueArg("n,m", np.int32),
-        ],
-        name="strided",
-    )
+    layout = {"shape": "n,m", "dim_tags": "stride:auto,stride:auto"}
+    x = lp.GlobalArg("x", np.float32, offset=lp.auto, **layout)
+    arguments = [x, lp.GlobalArg("y", np.float32, **layout), lp.ValueArg("n,m", np.int32)]
+    domain = "{[i,j]: 0<=i<n and 0<=j<m}"
+    return lp.make_kernel(domain, "y[i,j] = 2*x[i,j]", arguments, name="strided")
 
 
 @case(strided)
@@ -303,16 +268,9 @@ def automatic_strides(launch, queue):
 @kcl.kernel(pure=True, version="1")
 def separated(dtype=np.float32):
     """Planes of an array are arguments of their own."""
-    knl = lp.make_kernel(
-        "{[i,k]: 0<=i<n and 0<=k<2}",
-        "y[k,i] = 2*x[k,i] {inames=i:k}",
-        [
-            lp.GlobalArg("x", dtype, shape=(2, "n"), dim_tags="sep,C"),
-            lp.GlobalArg("y", dtype, shape=(2, "n"), dim_tags="sep,C"),
-            ...,
-        ],
-        name="separated",
-    )
+    arguments = [lp.GlobalArg("x,y", dtype, shape=(2, "n"), dim_tags="sep,C"), ...]
+    domain, text = "{[i,k]: 0<=i<n and 0<=k<2}", "y[k,i] = 2*x[k,i] {inames=i:k}"
+    knl = lp.make_kernel(domain, text, arguments, name="separated")
     return lp.tag_inames(knl, "k:unr")
 
 
@@ -405,10 +363,8 @@ def structures(launch, queue):
     dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
     p = np.zeros(3, dtype)
     p["mass"], p["count"] = [1, 2, 3], [3, 2, 1]
-    return [
-        seen(queue, launch(queue, p=p)),
-        seen(queue, launch(queue, p=cl_array.to_device(queue, p))),
-    ]
+    there = cl_array.to_device(queue, p)
+    return [seen(queue, launch(queue, p=points)) for points in (p, there)]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -429,12 +385,6 @@ def called():
 # {{{ errors
 
 
-def errors(launch, queue, *calls):
-    """Launch well once, then describe the error of each call."""
-    launch(queue, **calls[0])[0].wait()
-    return [error_of(lambda call=call: launch(queue, **call)) for call in calls[1:]]
-
-
 @case(opened, name="first")
 def errors_of_a_first_open_call(launch, queue):
     x, a = host(3), np.float32(2)
@@ -451,15 +401,9 @@ def errors_of_a_first_open_call(launch, queue):
 def errors_of_object_arrays(launch, queue):
     x = _planes([dev(queue, 3), dev(queue, 3)])
     short = _planes([dev(queue, 2), dev(queue, 3)])
-    return errors(
-        launch,
-        queue,
-        {"x": x, "n": 3},
-        {"x": short, "n": 3},
-        {"x": _planes([x[0]]), "n": 3},
-        {"n": 3},
-        {},
-    )
+    bad = ({"x": short, "n": 3}, {"x": _planes([x[0]]), "n": 3}, {"n": 3}, {})
+    launch(queue, x=x, n=3)[0].wait()
+    return [error_of(lambda call=call: launch(queue, **call)) for call in bad]
 
 
 # }}}
@@ -474,12 +418,8 @@ def main(arguments) -> None:
     if mode == "warm":
         forbid.compilation()
         allowed = forbid.loopy()
-    (platform,) = [one for one in cl.get_platforms() if one.name == platform_name]
-    context = cl.Context(platform.get_devices()[:1])
-    looks, found = [], {}
-    kcl.add_hook(
-        lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason])
-    )
+    context, looks, found = queue_on(platform_name).context, [], {}
+    kcl.add_hook(lambda one: looks.append([one.layer, one.kernel, one.outcome, one.reason]))
     # Cases whose errors are loopy's own come last: to raise them kcl may import loopy.
     for name in sorted(CASES, key=lambda name: name in LOOPYS_OWN):
         if mode == "warm" and name in LOOPYS_OWN:
@@ -499,10 +439,7 @@ def main(arguments) -> None:
     print(json.dumps(found))
 
 
-LOOPYS_OWN = (
-    "errors_of_object_arrays",
-    "open_scalars_without_dtype",
-)
+LOOPYS_OWN = ("errors_of_object_arrays", "open_scalars_without_dtype")
 
 
 def _outcome(by, one, context, queue=None):
@@ -532,9 +469,8 @@ def _hot(one, context):
     finally:
         launch.HOT = usual
     launchers = bindings_of(queue).launchers.values()
-    return outcome, sum(
-        play is not None for launcher in launchers for play in launcher.plays.values()
-    )
+    plays = [play for launcher in launchers for play in launcher.plays.values()]
+    return outcome, sum(play is not None for play in plays)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,15 @@ watched: dict[str, list[str]] = {"subprocess.Popen": [], "socket.connect": [], "
 
 
 def watch(event, arguments):
-    """Note the processes that are started, and the connections that are made."""
     if event in watched:
-        watched[event].append(
-            " ".join(map(str, arguments[1])) if event == "subprocess.Popen" else ""
-        )
+        is_process = event == "subprocess.Popen"
+        watched[event].append(" ".join(map(str, arguments[1])) if is_process else "")
 
 
 def main(platform: str, factor: str) -> None:
     """Launch a kernel of each front end."""
     import numpy as np
-    import pyopencl as cl
+    from opened import over_x, queue_on
 
     import kcl
 
@@ -35,29 +33,24 @@ def main(platform: str, factor: str) -> None:
 
     @kcl.kernel
     def shifted(by=1):
-        text = f"kernel void shifted(global float *x) {{ x[get_global_id(0)] += {by}; }}"
-        arguments = [kcl.Array("x", np.float32, "(16,)", "inout")]
-        return kcl.Source(text, entry="shifted", arguments=arguments, global_size="(16,)")
+        return over_x("shifted", f"+= {by}", size=16)
 
     looks = []
     kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     x, by = np.arange(16, dtype=np.float32), int(factor)
     _event, (y,) = scaled(by)(queue, x=x)
     assert np.array_equal(y, x * by)
     shifted(by)(queue, x=y)
     assert np.array_equal(y, x * by + by)
+    marks = ("kcl.remote", "spec_from_file_location")
+    started = watched["subprocess.Popen"]
     said = {
         "outcomes": sorted({outcome for _layer, outcome in looks}),
         "loopy": "loopy" in sys.modules,
         "remote": sorted(name for name in sys.modules if name.startswith("kcl.remote")),
         "clients": sorted(CLIENTS & sys.modules.keys()),
-        "children": sum(
-            "kcl.remote" in text or "spec_from_file_location" in text
-            for text in watched["subprocess.Popen"]
-        ),
+        "children": sum(any(mark in text for mark in marks) for text in started),
         "connections": len(watched["socket.connect"]),
     }
     print(json.dumps(said))

@@ -23,36 +23,15 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (
-    *(
-        "KCL_CACHE_DIR",
-        "KCL_MAX_SIZE",
-        "KCL_NO_CACHE",
-        "KCL_PROGRESS",
-        "KCL_PROMOTE",
-        "KCL_REMOTE",
-        "KCL_REMOTE_NAME",
-        "_KCL_FOLDER",
-        "KCL_REPORT",
-        "KCL_RUN",
-        "KCL_STRICT",
-    ),
+    *("KCL_CACHE_DIR", "KCL_MAX_SIZE", "KCL_NO_CACHE", "KCL_PROGRESS", "KCL_PROMOTE"),
+    *("KCL_REMOTE", "KCL_REMOTE_NAME", "_KCL_FOLDER", "KCL_REPORT", "KCL_RUN", "KCL_STRICT"),
     "KCL_TRACE",
     *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
-    *(
-        "PYOPENCL_BUILD_OPTIONS",
-        "PYOPENCL_CTX",
-        "PYOPENCL_TEST",
-        "PYOPENCL_COMPILER_OUTPUT",
-        "_LOOPY_SKIP_ARG_CHECKS",
-    ),
-    *(
-        "POCL_EXTRA_BUILD_FLAGS",
-        "POCL_WORK_GROUP_METHOD",
-        "POCL_WORK_GROUP_SPECIALIZATION",
-        "CL_CONFIG_CPU_TARGET_ARCH",
-    ),
+    *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT"),
+    *("_LOOPY_SKIP_ARG_CHECKS", "POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD"),
+    *("POCL_WORK_GROUP_SPECIALIZATION", "CL_CONFIG_CPU_TARGET_ARCH"),
 )
 PLATFORMS = {
     "pocl": "Portable Computing Language",
@@ -105,14 +84,10 @@ def once(
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that runs some code in this environment, with kcl on its path and pipes at both ends."""
-    path = os.pathsep.join(
-        filter(None, [str(ROOT), str(SUPPORT), os.environ.get("PYTHONPATH", "")])
-    )
-    environment = {**os.environ, "PYTHONPATH": path}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes
-    )
+    paths = [str(ROOT), str(SUPPORT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, **pipes)
 
 
 def run_command(command: Iterable[object], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -145,23 +120,11 @@ class Child:
     def environment(self, **variables: str) -> dict[str, str]:
         """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
         kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
-        paths = [
-            str(self.directory),
-            str(ROOT),
-            str(SUPPORT),
-            *filter(None, [kept.get("PYTHONPATH")]),
-        ]
-        kept |= (
-            {"KCL_STRICT": os.environ["KCL_STRICT"]}
-            if STRICT and "KCL_STRICT" in os.environ
-            else {}
-        )
-        kept |= {
-            "HOME": str(self.home),
-            "XDG_CACHE_HOME": str(self.cache),
-            "PYTHONPATH": os.pathsep.join(paths),
-        }
-        return kept | variables
+        paths = [*map(str, (self.directory, ROOT, SUPPORT)), kept.get("PYTHONPATH", "")]
+        if STRICT and "KCL_STRICT" in os.environ:
+            kept["KCL_STRICT"] = os.environ["KCL_STRICT"]
+        kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache)}
+        return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | variables
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the finished process, whatever its end."""
@@ -169,28 +132,31 @@ class Child:
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.run(code, *arguments, options=options, **variables))
+        return self.script(*options, "-c", textwrap.dedent(code), *arguments, **variables)
 
-    def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
-        """Run a file and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.python(path, *arguments, **variables))
+    def script(self, *words: object, **options: Any):
+        """Run Python as `python` does and return the JSON that it prints in its last line; the child must end well."""
+        return json.loads(self.finished(*words, **options).stdout.splitlines()[-1])
 
     def python(
         self,
         *words: object,
         cwd: pathlib.Path | str | None = None,
         stdin: str | None = None,
+        timeout: float = 300,
         **variables: str,
     ):
         """Run Python with these words on its command line and return the finished process, whatever its end."""
         command, environment = [sys.executable, *map(str, words)], self.environment(**variables)
         streams = {"text": True, "capture_output": True, "input": stdin}
         return subprocess.run(
-            command, env=environment, cwd=cwd or self.directory, timeout=300, **streams
+            command, env=environment, cwd=cwd or self.directory, timeout=timeout, **streams
         )
 
-    def _said(self, done: subprocess.CompletedProcess[str]):
-        assert done.returncode == 0, (
+    def finished(self, *words: object, status: int = 0, **options: Any):
+        """Run Python as `python` does and return the finished process, which must end with this status."""
+        done = self.python(*words, **options)
+        assert done.returncode == status, (
             f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         )
-        return json.loads(done.stdout.splitlines()[-1])
+        return done

@@ -22,7 +22,6 @@ _numbers = itertools.count()
 
 
 def held() -> list[Watched]:
-    """Return the locks that this thread holds."""
     found: list[Watched] = _thread.__dict__.setdefault("held", [])
     return found
 
@@ -72,11 +71,11 @@ def watching(make: Any) -> Any:
 
 
 def main(platform: str, threads: int, kernels: int) -> None:
-    """Watch, launch, and print what was seen."""
     threading.Lock, threading.RLock = watching(threading.Lock), watching(threading.RLock)  # type: ignore[misc]
     import crowd
     import numpy as np
     import pyopencl as cl
+    from opened import queue_on
 
     from kcl.cache import locks
 
@@ -87,8 +86,7 @@ def main(platform: str, threads: int, kernels: int) -> None:
         return wait(*arguments)
 
     locks.wait = noted
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
+    context = queue_on(platform).context
     together, wrong = threading.Barrier(threads), []
     shared = [
         crowd.shifted(number) if number % 3 == 2 else crowd.added(number)

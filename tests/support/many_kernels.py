@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+from opened import queue_on
 
 import kcl
 
@@ -31,19 +32,12 @@ kernel void added(global float *x, int n) {{
 
 @kcl.kernel
 def added(number: int) -> kcl.Source:
-    """x += number."""
     arguments = [kcl.Array("x", np.float32, "(n,)", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(
-        TEXT.format(number),
-        entry="added",
-        arguments=arguments,
-        global_size="(n,)",
-        local_size=f"({SIZE},)",
-    )
+    sizes = {"global_size": "(n,)", "local_size": f"({SIZE},)"}
+    return kcl.Source(TEXT.format(number), entry="added", arguments=arguments, **sizes)
 
 
 def binaries() -> list[bytes]:
-    """Return the binaries of kcl's entries."""
     from kcl.cache.entry import Entry
 
     places = sorted(pathlib.Path(os.environ["XDG_CACHE_HOME"]).glob("pyopencl/kcl-*/*/added-*"))
@@ -51,13 +45,11 @@ def binaries() -> list[bytes]:
 
 
 def with_kcl(queue: cl.CommandQueue, programs: int) -> Callable[[int], object]:
-    """Return what launches a new Kernel."""
     x = cl_array.zeros(queue, SIZE, np.float32)
     return lambda number: added(number % programs)(queue, x=x)
 
 
 def by_hand(queue: cl.CommandQueue, programs: int) -> Callable[[int], object]:
-    """Return what launches a kernel of a binary."""
     x, stored = cl_array.zeros(queue, SIZE, np.float32), binaries()
     assert len(stored) == programs
 
@@ -80,10 +72,7 @@ def resident() -> int:
 
 
 def main(platform: str, programs: int, launches: int, way: str) -> None:
-    """Launch, and print by how much the memory grew."""
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     launch = (with_kcl if way == "kcl" else by_hand)(queue, programs)
     launch(0)
     before = resident()
@@ -91,8 +80,6 @@ def main(platform: str, programs: int, launches: int, way: str) -> None:
         launch(number)
         if number % 100 == 0:
             queue.finish()
-        if number % max(1, launches // 10) == 0 and os.environ.get("SAY"):
-            print(number, resident() - before, file=sys.stderr)
     queue.finish()
     print(resident() - before)
     kcl.flush()

@@ -69,11 +69,8 @@ class Run:
 
     def reasons(self, layer: str) -> dict[str, str]:
         """Return the last reason of a layer by kernel."""
-        return {
-            kernel: reason
-            for name, kernel, _outcome, reason in self.said["events"]
-            if name == layer
-        }
+        events = self.said["events"]
+        return {kernel: reason for name, kernel, _outcome, reason in events if name == layer}
 
 
 class Project:
@@ -84,9 +81,8 @@ class Project:
         self.variables = {"DRIVER_PURE": "1"} if pure else {}
         self.platform = platform
         self.folder = child.directory / "project"
-        shutil.copytree(
-            SUPPORT / "projects" / "line", self.folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(SUPPORT / "projects" / "line", self.folder, ignore=ignored)
 
     @property
     def path(self) -> str:
@@ -125,12 +121,10 @@ class Project:
         found = []
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
-        return [
-            line
-            for line in found
-            if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line
-        ]
+                line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
+                if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line:
+                    found.append(line)
+        return found
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""
@@ -172,29 +166,22 @@ class Project:
         Without the journal that is what a run must leave as it is that finds everything.
         """
         found = {path: facts for path, facts in files(self.child.cache).items() if is_own(path)}
-        kept = [
-            path
-            for path in found
-            if journal or (path not in JOURNAL and os.path.dirname(path) != JOURNAL[1])
-        ]
-        return {path: found[path] for path in kept}
+        for path in [] if journal else [*found]:
+            if path in JOURNAL or os.path.dirname(path) == JOURNAL[1]:
+                del found[path]
+        return found
 
     @property
     def quarantined(self) -> list[str]:
         """Names of the files that were set aside."""
         folder = self.child.cache / "kcl" / "quarantine"
-        return (
-            sorted(name for name in os.listdir(folder) if not name.endswith(".txt"))
-            if folder.is_dir()
-            else []
-        )
+        return sorted(path.name for path in folder.glob("*") if path.suffix != ".txt")
 
 
 def is_own(path: str) -> bool:
     """Tell whether a path below the cache belongs to kcl, not to one of the caches beside it."""
-    return path.startswith(("kcl", os.path.join("pyopencl", "kcl"))) or os.path.basename(
-        path
-    ).startswith("pdict-v5-kcl")
+    is_row = os.path.basename(path).startswith("pdict-v5-kcl")
+    return is_row or path.startswith(("kcl", os.path.join("pyopencl", "kcl")))
 
 
 def files(folder: pathlib.Path) -> dict[str, tuple[int, int, int]]:
@@ -202,12 +189,10 @@ def files(folder: pathlib.Path) -> dict[str, tuple[int, int, int]]:
     found = {}
     for place, folders, names in os.walk(folder):
         for name in [*folders, *names]:
-            status = os.lstat(os.path.join(place, name))
-            found[os.path.relpath(os.path.join(place, name), folder)] = (
-                status.st_ino,
-                status.st_size,
-                status.st_mtime_ns,
-            )
+            path = os.path.join(place, name)
+            status = os.lstat(path)
+            facts = (status.st_ino, status.st_size, status.st_mtime_ns)
+            found[os.path.relpath(path, folder)] = facts
     return found
 
 

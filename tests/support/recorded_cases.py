@@ -4,9 +4,9 @@ Each function `(run)` is a program, see `beside.programs` and test_recorded_case
 """
 
 import importlib
-import warnings
 
 import numpy as np
+from beside_driver import Run, quiet  # noqa: F401
 
 import kcl
 import kcl.loopy as lp
@@ -15,37 +15,11 @@ X = np.arange(1, 17, dtype=np.float32)
 _real = importlib.import_module  # gives the real loopy, whoever asks
 
 
-def quiet(function):
-    """Mark a program whose later runs do without loopy."""
-    return function
-
-
-class Run:
-    """What a case launches with."""
-
-    def __init__(self, queue):
-        self.queue, self.context = queue, queue.context
-
-    def __call__(self, kernel, **arguments):
-        """Launch a Kernel, a unit or an executor on 1, 2, ..., 16; return the sum of all outputs."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _event, outputs = kernel(self.queue, **{"x": X, **arguments})
-        found = outputs.values() if isinstance(outputs, dict) else outputs
-        return float(sum(np.asarray(one, np.float64).sum() for one in found))
-
-
 def scaled(times, loopy=lp, name="scaled", **keywords):
     """Return a unit that multiplies."""
     arguments = [loopy.GlobalArg("x,y", np.float32, shape="n"), loopy.ValueArg("n", np.int32)]
-    return loopy.make_kernel(
-        "{[i]: 0<=i<n}",
-        f"y[i] = {times}*x[i]",
-        arguments,
-        name=name,
-        lang_version=(2018, 2),
-        **keywords,
-    )
+    beside = {"name": name, "lang_version": (2018, 2), **keywords}
+    return loopy.make_kernel("{[i]: 0<=i<n}", f"y[i] = {times}*x[i]", arguments, **beside)
 
 
 # {{{ where the unit comes from
@@ -65,12 +39,8 @@ def split_from_outside(size=4):
 
 @quiet
 def made_outside(run):
-    return (
-        run(from_outside()),
-        run(split_from_outside()),
-        run(split_from_outside(8)),
-        run(from_outside()),
-    )
+    kernels = (from_outside(), split_from_outside(), split_from_outside(8), from_outside())
+    return [run(kernel) for kernel in kernels]
 
 
 def made_outside_by_the_real_loopy(run):
@@ -156,21 +126,12 @@ def a_recipe_that_launches(run):
 
 def calling(name, times):
     """Return a unit that calls a function, and the unit of that function."""
-    callee = lp.make_function(
-        "{[j]: 0<=j<16}",
-        f"b[j] = {times}*a[j]",
-        [lp.GlobalArg("a,b", np.float32, shape=(16,))],
-        name=f"{name}_callee",
-        lang_version=(2018, 2),
-    )
-    caller = lp.make_kernel(
-        "{[i]: 0<=i<16}",
-        f"[i]: y[i] = {name}_callee([i]: x[i])",
-        [lp.GlobalArg("x,y", np.float32, shape=(16,))],
-        name=name,
-        lang_version=(2018, 2),
-    )
-    return caller, callee
+    inner, version = f"{name}_callee", {"lang_version": (2018, 2)}
+    within, outside = ([lp.GlobalArg(one, np.float32, shape=(16,))] for one in ("a,b", "x,y"))
+    text = f"b[j] = {times}*a[j]"
+    callee = lp.make_function("{[j]: 0<=j<16}", text, within, name=inner, **version)
+    text = f"[i]: y[i] = {inner}([i]: x[i])"
+    return lp.make_kernel("{[i]: 0<=i<16}", text, outside, name=name, **version), callee
 
 
 @quiet

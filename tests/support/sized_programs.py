@@ -5,6 +5,7 @@ and the numbers, or class and words of the error. `alone` gives each call a hand
 the last one first, before it prints them; `bound` launches through `bind` where that can be.
 """
 
+import copy
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+from opened import queue_on
 
 import kcl
 
@@ -22,24 +24,16 @@ warnings.simplefilter("ignore")
 
 
 class SizedProgram(NamedTuple):
-    """A recipe, its calls as (arguments, expected outputs), and the parameters of the recipe.
-
-    The expected output is None for a call that is refused.
-    """
+    """A recipe, and its calls as (arguments, expected outputs); None is expected of a call that is refused."""
 
     recipe: Any
     calls: list[tuple[dict[str, Any], np.ndarray | None]]
-    parameters: dict[str, Any] = {}  # noqa: RUF012 - never written
 
 
 PROGRAMS: dict[str, SizedProgram] = {}
 
 
-def program(
-    calls: list[tuple[dict[str, Any], Any]], sizes: Any, **declared: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add a program: the decorated function is its recipe."""
-
+def program(calls: list[tuple[dict[str, Any], Any]], sizes: Any, **declared: Any) -> Any:
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         recipe = kcl.kernel(sizes=sizes, **declared)(function)
         PROGRAMS[function.__name__] = SizedProgram(recipe, calls)
@@ -49,7 +43,6 @@ def program(
 
 
 def floats(*shape: int) -> np.ndarray:
-    """Return an array of small numbers, none of them 0."""
     return np.arange(1, 1 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
@@ -75,14 +68,24 @@ def free_unit() -> Any:
     import loopy as lp
 
     shapes = [lp.GlobalArg("x", np.float32, shape="m"), lp.GlobalArg("y", np.float32, shape="l")]
-    arguments = [*shapes, lp.ValueArg("l,m", np.int32), ...]
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}", "y[i] = 2*x[i]", arguments, name="free", lang_version=(2018, 2)
-    )
+    return made("y[i] = 2*x[i]", [*shapes, lp.ValueArg("l,m", np.int32), ...])
+
+
+def made(text: str, arguments: list[Any], domain: str = "{[i]: 0<=i<n}") -> Any:
+    import loopy as lp
+
+    return lp.make_kernel(domain, text, arguments, name="made", lang_version=(2018, 2))
+
+
+def fixed(n: Any) -> Any:
+    """Return that unit with a size that is a constant if it may be one."""
+    import loopy as lp
+
+    knl = n.assume(free_unit())
+    return lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl
 
 
 def in_groups(knl: Any, block: int = 16) -> Any:
-    """Return the unit with one work-item for each i."""
     import loopy as lp
 
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
@@ -116,10 +119,7 @@ def fixes(n):
 
 @program(NAMED, kcl.sizes(n="x.shape[0]", fixed=64))
 def fixes_up_to_64(n):
-    import loopy as lp
-
-    knl = n.assume(free_unit())
-    return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl)
+    return in_groups(fixed(n))
 
 
 @program([part(64, n) for n in (20, 32, 40, 64, 16)], {"n": "x.shape[0] // 2"})
@@ -127,15 +127,12 @@ def is_above_its_text(n):
     return in_groups(n.assume(free_unit()))
 
 
-@program(
-    [part(64, n) for n in (12, 16, 64, 33)] + [({"x": floats(4), "y": floats(4)}, None)],
-    {"n": "n"},
-)
-def is_its_own_text(n):
-    import loopy as lp
+UNNAMED = ({"x": floats(4), "y": floats(4)}, None)
 
-    knl = n.assume(free_unit())
-    return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl)
+
+@program([*(part(64, n) for n in (12, 16, 64, 33)), UNNAMED], {"n": "n"})
+def is_its_own_text(n):
+    return in_groups(fixed(n))
 
 
 @program([part(64, n) for n in (12, 16, 64, 8, 9)], {"n": "x.shape[0]", "half": "n // 2"})
@@ -198,14 +195,7 @@ def sums_rows(n, k):
     import loopy as lp
 
     arguments = [lp.GlobalArg("w", np.float32, shape="n,k"), ...]
-    knl = lp.make_kernel(
-        "{[i,j]: 0<=i<n and 0<=j<k}",
-        "z[i] = sum(j, w[i,j])",
-        arguments,
-        name="rows",
-        lang_version=(2018, 2),
-    )
-    knl = n.assume(knl)
+    knl = n.assume(made("z[i] = sum(j, w[i,j])", arguments, "{[i,j]: 0<=i<n and 0<=j<k}"))
     if k.fixed:
         knl = lp.tag_inames(lp.fix_parameters(knl, k=k.fixed), "j:unr")
     return in_groups(knl)
@@ -245,11 +235,7 @@ def has_shapes_of_the_size(n):
     """The front end refuses an array of another size, as it does without kcl."""
     import loopy as lp
 
-    arguments = [lp.GlobalArg("x", np.float32, shape="n"), ...]
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<n}", "y[i] = 2*x[i]", arguments, name="shaped", lang_version=(2018, 2)
-    )
-    knl = n.assume(knl)
+    knl = n.assume(made("y[i] = 2*x[i]", [lp.GlobalArg("x", np.float32, shape="n"), ...]))
     return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl)
 
 
@@ -286,10 +272,7 @@ def is_tuned_and_refuses(block=64):
 
 @program(NAMED, {"n": "x.shape[0]"}, space=kcl.space(block=[16, 64]))
 def is_tuned_and_fixes(n, block=16):
-    import loopy as lp
-
-    knl = n.assume(free_unit())
-    return in_groups(lp.fix_parameters(knl, n=n.fixed) if n.fixed else knl, block)
+    return in_groups(fixed(n), block)
 
 
 @program(
@@ -303,11 +286,8 @@ def has_a_size_for_where_only(n, block=64):
 
 def said(launch: Callable[..., Any], queue: cl.CommandQueue, given: dict[str, Any]) -> Any:
     """Make a call, and return its numbers, or class and words of its error."""
-    copied = {
-        name: one.copy() if isinstance(one, np.ndarray) else one for name, one in given.items()
-    }
     try:
-        _event, outputs = launch(queue, **copied)
+        _event, outputs = launch(queue, **copy.deepcopy(given))
         return [one.tolist() for one in outputs]
     except Exception as error:
         return [type(error).__name__, str(error).replace(os.getcwd(), "")]
@@ -317,10 +297,8 @@ def bound(kernel: Any) -> Callable[..., Any]:
     """Return a function that launches through `bind` where all arguments can lie on the device."""
 
     def launch(queue: cl.CommandQueue, **given: Any) -> Any:
-        if (
-            not all(isinstance(one, (np.ndarray, int)) for one in given.values())
-            or "y" not in given
-        ):
+        can_lie_there = all(isinstance(one, (np.ndarray, int)) for one in given.values())
+        if not can_lie_there or "y" not in given:
             return kernel(queue, **given)
         there = {name: _on_device(queue, one) for name, one in given.items()}
         event = kernel.bind(queue, **there)(**there)
@@ -335,18 +313,16 @@ def _on_device(queue: cl.CommandQueue, value: Any) -> Any:
 
 
 def main(platform: str, order: str, *titles: str) -> None:
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     chosen = [PROGRAMS[title] for title in titles or PROGRAMS]
-    handles = [one.recipe(**one.parameters) for one in chosen]
+    handles = [one.recipe() for one in chosen]
     if order == "after":
         for one, handle in zip(reversed(chosen), reversed(handles), strict=True):
             for given, _want in reversed(one.calls):
                 said(handle, queue, given)
     for one, handle in zip(chosen, handles, strict=True):
         for number, (given, _want) in enumerate(one.calls):
-            kernel = one.recipe(**one.parameters) if order == "alone" else handle
+            kernel = one.recipe() if order == "alone" else handle
             launch = bound(kernel) if order == "bound" else kernel
             print(json.dumps([one.recipe.__name__, number, said(launch, queue, given)]), flush=True)
 

@@ -37,7 +37,7 @@ def main(platform: str, count: int) -> None:
         stream.write("#define SEVEN 7\n#warning said in the header\n")
     import kernels
     import numpy as np
-    import pyopencl as cl
+    from opened import queue_on
 
     import kcl
 
@@ -51,9 +51,7 @@ def main(platform: str, count: int) -> None:
             text, entry="loud", arguments=arguments, global_size="(8,)", include_dirs=headers
         )
 
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
-    queue = cl.CommandQueue(context)
+    queue = queue_on(platform)
     arguments = kernels.Arguments(queue)
     recipes = {recipe: kcl.kernel(recipe) for recipe, _, _ in kernels.FAMILY}
     for number in range(count):

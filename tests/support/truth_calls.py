@@ -12,6 +12,7 @@ import kcl
 lp = kcl.lazy("loopy")
 DTYPES = ("float32", "float64", "int32", "complex64")
 SIZES = (1, 2, 3, 5, 8)
+LAYOUTS = ("C", "F", "shifted", "spread", "backwards")
 
 
 class Form(NamedTuple):
@@ -54,9 +55,8 @@ def made_up(form):
     """Build the kernel of a form."""
     axes = "ij"[: form.axes]
     names, at = ",".join("nm"[: form.axes]), ",".join(axes)
-    terms = [f"x{k}[{at}]" for k in range(len(form.inputs))] + [
-        f"s{k}" for k in range(len(form.scalars))
-    ]
+    terms = [f"x{k}[{at}]" for k in range(len(form.inputs))]
+    terms += [f"s{k}" for k in range(len(form.scalars))]
     steps = [f"y{k}[{at}] = {' + '.join(terms)} + {k} {{id=y{k}}}" for k in range(form.outputs)]
     domain = " and ".join(f"0<={axis}<{size}" for axis, size in zip(axes, "nm", strict=False))
     domains = [f"{{[{at}]: {domain}}}"]
@@ -65,37 +65,30 @@ def made_up(form):
     if form.longer:
         steps.append("z[t] = t {id=z}")
         domains.append("{[t]: 0<=t<n+k}")
-    before = ",".join(
-        ["y0", *(["v"] if form.in_place else []), *(f"y{k}" for k in range(1, form.outputs))]
-    )
     if form.two_steps:
-        steps.append(
-            f"... gbarrier {{id=barrier, dep={before.replace(',', ':')}{':z' if form.longer else ''}}}"
-        )
+        before = [f"y{k}" for k in range(form.outputs)]
+        before += [
+            name for name, is_there in (("v", form.in_place), ("z", form.longer)) if is_there
+        ]
+        steps.append(f"... gbarrier {{id=barrier, dep={':'.join(before)}}}")
         steps.append("w[u] = y0[" + ("u" if form.axes == 1 else "u,0") + "] {id=w, dep=barrier}")
         domains.append("{[u]: 0<=u<n}")
-    layout = (
-        {"dim_tags": ",".join(["stride:auto"] * form.axes), "offset": lp.auto}
-        if form.layout == "auto"
-        else {}
-    )
-    wide = np.complex128
-    arguments = [
-        *(
-            lp.GlobalArg(f"x{k}", np.dtype(dtype), shape=names, **layout)
-            for k, dtype in enumerate(form.inputs)
-        ),
-        *(
-            lp.GlobalArg(f"y{k}", wide, shape=names, is_input=False, **layout)
-            for k in range(form.outputs)
-        ),
-        *([lp.GlobalArg("v", np.float64, shape=names, **layout)] if form.in_place else []),
-        *([lp.GlobalArg("z", np.int32, shape="n+k", is_input=False)] if form.longer else []),
-        *([lp.GlobalArg("w", wide, shape="n", is_input=False)] if form.two_steps else []),
-        *(lp.ValueArg(f"s{k}", np.dtype(dtype)) for k, dtype in enumerate(form.scalars)),
-        *([lp.ValueArg("k", np.int32)] if form.longer else []),
-        *(lp.ValueArg(size, np.int32) for size in names.split(",")),
-    ]
+    layout = {"shape": names}
+    if form.layout == "auto":
+        layout |= {"dim_tags": ",".join(["stride:auto"] * form.axes), "offset": lp.auto}
+    wide, only_out = np.complex128, {"is_input": False}
+    arguments = [lp.GlobalArg(f"x{k}", np.dtype(d), **layout) for k, d in enumerate(form.inputs)]
+    for k in range(form.outputs):
+        arguments.append(lp.GlobalArg(f"y{k}", wide, **only_out, **layout))
+    if form.in_place:
+        arguments.append(lp.GlobalArg("v", np.float64, **layout))
+    if form.longer:
+        arguments.append(lp.GlobalArg("z", np.int32, shape="n+k", **only_out))
+    if form.two_steps:
+        arguments.append(lp.GlobalArg("w", wide, shape="n", **only_out))
+    arguments += [lp.ValueArg(f"s{k}", np.dtype(d)) for k, d in enumerate(form.scalars)]
+    arguments += [lp.ValueArg("k", np.int32)] if form.longer else []
+    arguments += [lp.ValueArg(size, np.int32) for size in names.split(",")]
     known = "n>=1" + (" and m>=1" if form.axes == 2 else "") + (" and k>=0" if form.longer else "")
     knl = lp.make_kernel(
         domains, steps, arguments, name="made_up", assumptions=known, lang_version=(2018, 2)
@@ -122,51 +115,25 @@ class Call(NamedTuple):
     beside: tuple[str, ...]  # of "allocator", "wait_for", "out_host", "no_out_host"
 
 
-ODD = (
-    None,
-    "two",
-    [1.0],
-    np.array(2.5),
-    np.array([2.5]),
-    np.longdouble(2.5),
-    10**400,
-    2**40,
-    1j,
-    True,
-    -1,
-    np.nan,
-)
-NUMBERS = (
-    1,
-    2.5,
-    np.float32(1.5),
-    np.float64(2.5),
-    np.int8(3),
-    np.int64(4),
-    np.float16(0.5),
-    np.uint16(7),
-)
+ODD = (None, "two", [1.0], np.array(2.5), np.array([2.5]), np.longdouble(2.5), 10**400, 2**40, 1j)
+ODD += (True, -1, np.nan)
+NUMBERS = (1, 2.5, np.float32(1.5), np.float64(2.5), np.int8(3), np.int64(4), np.float16(0.5))
+NUMBERS += (np.uint16(7),)
 
 
 def call(draw: random.Random, form: Form, wild: bool) -> Call:
     """Make up a call; `wild` ones have something wrong or odd, most likely."""
     shape = tuple(draw.choice(SIZES) for _ in range(form.axes))
-    layouts = ("C", "F", "shifted", "spread", "backwards") if form.layout == "auto" else ("C",)
+    layouts = LAYOUTS if form.layout == "auto" else ("C",)
 
     def array(dtype, shape):
         return Given("device", dtype, shape, draw.choice(layouts), draw.randrange(100))
 
-    arguments: dict[str, Any] = {
-        f"x{k}": array(dtype, shape) for k, dtype in enumerate(form.inputs)
-    }
+    arguments: dict[str, Any] = {f"x{k}": array(d, shape) for k, d in enumerate(form.inputs)}
     outputs = {f"y{k}": array("complex128", shape) for k in range(form.outputs)}
+    whole = [one for one in NUMBERS if isinstance(one, (int, np.integer))]
     for k, dtype in enumerate(form.scalars):
-        whole = [
-            one
-            for one in NUMBERS
-            if not dtype.startswith("int") or isinstance(one, (int, np.integer))
-        ]
-        arguments[f"s{k}"] = draw.choice(whole)
+        arguments[f"s{k}"] = draw.choice(whole if dtype.startswith("int") else NUMBERS)
     if form.in_place:
         arguments["v"] = array("float64", shape)
     if form.longer:
@@ -199,30 +166,23 @@ def twin(call: Call) -> Call:
     return call._replace(arguments=arguments)
 
 
-def _spoil(
-    draw: random.Random, arguments: dict[str, Any], beside: list[str], shape: tuple[int, ...]
-) -> None:
+def _spoil(draw: random.Random, arguments: dict[str, Any], beside: list[str], shape: Any) -> None:
     """Make something of a call wrong, or odd."""
     arrays = [name for name, value in arguments.items() if isinstance(value, Given)]
     scalars = [name for name in arguments if name[0] == "s"]
-    what = draw.choice(
-        ("dtype", "shape", "layout", "place", "same", "scalar", "missing", "more", "size", "beside")
-    )
-    if what in ("dtype", "shape", "layout", "place", "same") and arrays:
+    of_arrays = ("dtype", "shape", "layout", "place", "same")
+    what = draw.choice((*of_arrays, "scalar", "missing", "more", "size", "beside"))
+    if what in of_arrays and arrays:
         name = draw.choice(arrays)
-        one = arguments[name]
-        other = tuple(size + draw.choice((-1, 0, 1)) for size in one.shape)
+        given = arguments[name]
+        other = tuple(size + draw.choice((-1, 0, 1)) for size in given.shape)
+        shapes = (other, (0,) * len(other), (*other, 1), other[1:])
+        places = ("host", "host", "another context")
         arguments[name] = {
-            "dtype": one._replace(dtype=draw.choice((*DTYPES, "complex128", "int64"))),
-            "shape": one._replace(
-                shape=draw.choice((other, (0,) * len(other), (*other, 1), other[1:]))
-            ),
-            "layout": one._replace(
-                layout=draw.choice(("C", "F", "shifted", "spread", "backwards"))
-            ),
-            "place": one._replace(
-                place=draw.choice(("host", "host", "another context")), layout="C"
-            ),
+            "dtype": given._replace(dtype=draw.choice((*DTYPES, "complex128", "int64"))),
+            "shape": given._replace(shape=draw.choice(shapes)),
+            "layout": given._replace(layout=draw.choice(LAYOUTS)),
+            "place": given._replace(place=draw.choice(places), layout="C"),
             "same": f"same as {draw.choice(arrays)}",
         }[what]
     elif what == "scalar" and scalars:
@@ -232,9 +192,8 @@ def _spoil(
     elif what == "more":
         arguments["bogus"] = draw.choice((1, None))
     elif what == "size":
-        arguments["n"] = draw.choice(
-            (shape[0], np.int64(shape[0]), shape[0] + 1, float(shape[0]), None, "n", True, -1)
-        )
+        right = (shape[0], np.int64(shape[0]))
+        arguments["n"] = draw.choice((*right, shape[0] + 1, float(shape[0]), None, "n", True, -1))
     else:
         beside.append(draw.choice(("allocator", "wait_for", "out_host", "no_out_host")))
 
@@ -275,39 +234,34 @@ class Made:
         queue = self.queue if given.place == "device" else self.elsewhere
         if min(given.shape, default=1) <= 0:
             return cl_array.Array(queue, tuple(max(size, 0) for size in given.shape), dtype)
-        buffer = cl.Buffer(
-            queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=whole
-        )
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffer = cl.Buffer(queue.context, flags, hostbuf=whole)
         self.memory[name] = queue, (buffer, np.empty_like(whole))
         strides = np.empty(given.shape, dtype, order="F" if given.layout == "F" else "C").strides
         offset = {"shifted": 2, "backwards": count - 1}.get(given.layout, 0) * dtype.itemsize
         factor = {"spread": 2, "backwards": -1}.get(given.layout, 1)
-        strides = tuple(factor * stride for stride in strides)
-        return cl_array.Array(
-            queue, given.shape, dtype, data=buffer, offset=offset, strides=strides
-        )
+        place = {"offset": offset, "strides": tuple(factor * stride for stride in strides)}
+        return cl_array.Array(queue, given.shape, dtype, data=buffer, **place)
 
     def contents(self) -> dict[str, str]:
         """Return the bytes of all memory that was given, gaps included."""
         found = {}
         for name, (queue, memory) in self.memory.items():
-            if queue is None:
-                found[name] = memory.tobytes().hex()
-            else:
-                cl.enqueue_copy(queue, memory[1], memory[0])
-                found[name] = memory[1].tobytes().hex()
+            host = memory
+            if queue is not None:
+                buffer, host = memory
+                cl.enqueue_copy(queue, host, buffer)
+            found[name] = host.tobytes().hex()
         return found
 
 
 def outcome(made: Made, launch: Any, only_event: bool = False) -> Any:
     """Call and describe what came of it: the error by its kind, or outputs, memory and events."""
     try:
-        result = (
-            launch(**made.keywords)
-            if only_event
-            else launch(made.queue, **made.keywords, **made.beside)
-        )
-        event, outputs = (result, ()) if only_event else result
+        if only_event:
+            event, outputs = launch(**made.keywords), ()
+        else:
+            event, outputs = launch(made.queue, **made.keywords, **made.beside)
         event.wait()
         made.queue.finish()
     except Exception as error:
@@ -315,31 +269,20 @@ def outcome(made: Made, launch: Any, only_event: bool = False) -> Any:
         return {"error": type(error).__name__, "memory": made.contents()}
     items = outputs.items() if isinstance(outputs, dict) else enumerate(outputs)
     seen = {str(name): _output(made, value, event) for name, value in items}
-    arrays = {
-        name: value for name, value in made.keywords.items() if isinstance(value, cl_array.Array)
+    events = {
+        name: (bool(value.events), event in value.events)
+        for name, value in made.keywords.items()
+        if isinstance(value, cl_array.Array)
     }
-    return {
-        "container": type(outputs).__name__,
-        "outputs": seen,
-        "memory": made.contents(),
-        "asked": made.asked,
-        "events": {
-            name: (bool(value.events), event in value.events) for name, value in arrays.items()
-        },
-    }
+    found = {"container": type(outputs).__name__, "outputs": seen, "events": events}
+    return {**found, "memory": made.contents(), "asked": made.asked}
 
 
 def _output(made: Made, value: Any, event: cl.Event) -> Any:
     on_device = isinstance(value, cl_array.Array)
     same = sorted(name for name, given in made.keywords.items() if given is value)
-    layout = [
-        str(value.dtype),
-        value.shape,
-        value.strides,
-        value.size,
-        value.nbytes,
-        type(value).__name__,
-    ]
+    layout = [str(value.dtype), value.shape, value.strides, value.size, value.nbytes]
+    layout.append(type(value).__name__)
     if on_device:
         layout += [value.offset, value.flags.c_contiguous, value.queue is made.queue]
         layout += [type(value.allocator).__name__, value.context == made.queue.context]

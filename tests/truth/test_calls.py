@@ -43,9 +43,8 @@ class Sides:
 
     def outcomes(self, call, monkeypatch):
         """Return what comes of a call: by loopy, by the invoker, played, and bound (None where it cannot be)."""
-        by_loopy, cold, hot, _ = (
-            truth_calls.Made(queue, self.elsewhere, call) for queue in self.queues
-        )
+        made = [truth_calls.Made(queue, self.elsewhere, call) for queue in self.queues]
+        by_loopy, cold, hot, _ = made
         with_loopy = truth_calls.outcome(by_loopy, self.executor)
         monkeypatch.setattr(launch, "HOT", NEVER)
         with_invoker = truth_calls.outcome(cold, self.kernel)
@@ -54,7 +53,6 @@ class Sides:
         return with_loopy, with_invoker, played, self._bound(call)
 
     def plays(self):
-        """Tell whether any call was played."""
         launchers = bindings_of(self.queues[2]).launchers.values()
         return any(play is not None for launcher in launchers for play in launcher.plays.values())
 
@@ -75,11 +73,8 @@ def differences(expected, found, what):
     """Compare parts of an outcome, or the kinds of the errors."""
     if "error" in expected or "error" in found:
         what = ("error", "memory")
-    return {
-        part: (expected.get(part), found.get(part))
-        for part in what
-        if expected.get(part) != found.get(part)
-    }
+    pairs = {part: (expected.get(part), found.get(part)) for part in what}
+    return {part: pair for part, pair in pairs.items() if pair[0] != pair[1]}
 
 
 @pytest.mark.one_platform

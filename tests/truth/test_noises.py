@@ -7,6 +7,7 @@ import os
 import shutil
 import zipfile
 
+import packages
 import pytest
 from harness import ROOT, SUPPORT
 from project import NUMBERS
@@ -16,13 +17,11 @@ SURROUNDINGS = {
     "LANG": "de_DE.UTF-8",
     "TZ": "Asia/Tokyo",
     "TMPDIR": "/var/tmp",
-    "USER": "somebody",
-    "LOGNAME": "somebody",
-    "USERNAME": "somebody",
+    **dict.fromkeys(("USER", "LOGNAME", "USERNAME"), "somebody"),
     "PYTHONHASHSEED": "12345",
     "PYTHONDONTWRITEBYTECODE": "1",
-    "POCL_MAX_PTHREAD_COUNT": "1",
     "OMP_NUM_THREADS": "1",
+    "POCL_MAX_PTHREAD_COUNT": "1",
     "POCL_MEMORY_LIMIT": "2",
     "KCL_REPORT": "1",
     "KCL_PROMOTE": "off",
@@ -42,7 +41,8 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 NOTEBOOK = '''
 import json, linecache, os, sys
-import numpy as np, pyopencl as cl
+import numpy as np
+from opened import queue_on
 if os.environ.get("DRIVER_FORBIDS"):
     import forbid
     forbid.compilation()
@@ -60,9 +60,7 @@ def helper(n):
 def celled(n=3):
     return factors.scaled("celled", helper(n))
 """
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
+queue = queue_on(sys.argv[1])
 numbers, scope = {}, sys.modules["__main__"].__dict__
 for number in range(2):
     name = f"/nowhere/ipykernel_{os.getpid()}/{number}.py"
@@ -80,16 +78,15 @@ class TestSurroundings:
         """What the environment says of other things, another home, and a package that nobody reaches do not count."""
         home, site = tmp_path / "another", tmp_path / "site-packages"
         home.mkdir()
-        (site / "thing-1.0.dist-info").mkdir(parents=True)
+        site.mkdir()
         (site / "thing.py").write_text("X = 1\n")
-        (site / "thing-1.0.dist-info" / "RECORD").write_text("thing.py,sha256=x,6\n")
+        packages.describe(site, "thing")
         path = os.pathsep.join(map(str, (ROOT, SUPPORT, site)))
         more = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "PYTHONPATH": path}
         assert warm.run(warm=True, **SURROUNDINGS, **more).numbers == NUMBERS
 
     @pytest.mark.slow_platforms
     def test_streams_and_umask(self, warm):
-        """Standard streams that are closed, and another umask."""
         run = warm.run(warm=True, command=("-c", POORLY, str(warm.folder / "driver.py")))
         assert run.numbers == NUMBERS
 
@@ -97,19 +94,14 @@ class TestSurroundings:
     @pytest.mark.parametrize(("size", "queue"), [("int", "1"), ("int32", "2")])
     def test_launches(self, warm, size, queue):
         """Sizes and outputs that are given, a context made in another way, and a queue of another kind."""
-        run = warm.run(
-            warm=True, DRIVER_N=size, DRIVER_OUT="1", DRIVER_CONTEXT="1", DRIVER_QUEUE=queue
-        )
-        assert run.numbers == NUMBERS
+        given = {"DRIVER_N": size, "DRIVER_OUT": "1", "DRIVER_CONTEXT": "1", "DRIVER_QUEUE": queue}
+        assert warm.run(warm=True, **given).numbers == NUMBERS
 
     def test_index_of_the_device(self, warm, platform_name):
-        """The place of the device among others."""
         if platform_name != "pocl":
             pytest.skip("PoCL alone can be asked for two devices")
-        assert (
-            warm.run(warm=True, POCL_DEVICES="basic pthread", DRIVER_DEVICE="pthread").numbers
-            == NUMBERS
-        )
+        others = {"POCL_DEVICES": "basic pthread", "DRIVER_DEVICE": "pthread"}
+        assert warm.run(warm=True, **others).numbers == NUMBERS
 
 
 @pytest.mark.slow_platforms
@@ -138,7 +130,6 @@ class TestInterpreter:
 @pytest.mark.slow_platforms
 class TestPlace:
     def test_as_a_module(self, warm):
-        """Run with -m."""
         assert warm.run(warm=True, command=("-m", "driver")).numbers == NUMBERS
 
     def test_archive(self, warm, tmp_path):
@@ -159,9 +150,7 @@ class TestPlace:
         cell.write_text(NOTEBOOK)
         numbers = warm.run(command=(str(cell),)).numbers
         warm.finish()
-        for text in (
-            NOTEBOOK,
-            NOTEBOOK.replace("    return n + SHIFT", "    # more\n    return (n +\n        SHIFT)"),
-        ):
+        more = "    # more\n    return (n +\n        SHIFT)"
+        for text in (NOTEBOOK, NOTEBOOK.replace("    return n + SHIFT", more)):
             cell.write_text(text)
             assert warm.run(warm=True, command=(str(cell),)).numbers == numbers

@@ -18,36 +18,29 @@ CALLS = int(os.environ.get("KCL_TRUTH_SIZES", "100"))
 SEED = int(os.environ.get("KCL_TRUTH_SEED", "1"))
 SIZES = (1, 2, 3, 4, 5, 8, 16, 17, 32, 48, 63, 64, 65, 100, 128, 192)
 EXTENTS = (1, 2, 3, 4, 5, 16)
+ONE, BOTH = "{[i]: 0<=i<n}", "{[i,j]: 0<=i<n and 0<=j<k}"
 # name: (domain, statement, the block of n, how the inner loop is tagged, what is done with k)
 FORMS = {
-    "groups": ("{[i]: 0<=i<n}", "z[i] = 2*x[i]", 64, "l.0", ""),
-    "small groups": ("{[i]: 0<=i<n}", "z[i] = 2*x[i]", 4, "l.0", ""),
-    "unrolled": ("{[i]: 0<=i<n}", "z[i] = x[i] + 1", 16, "unr", ""),
-    "in turns": ("{[i]: 0<=i<n}", "z[i] = x[i] - 3", 64, None, ""),
-    "lanes": ("{[i]: 0<=i<n}", "z[i] = x[i]*x[i]", 4, "ilp", ""),
-    "sum": ("{[i,j]: 0<=i<n and 0<=j<k}", "z[i] = sum(j, w[i,j])", 16, "l.0", "unr"),
-    "sum of few": (
-        "{[i,j]: 0<=i<n and 0<=j<k}",
-        "z[i] = sum(j, w[i,j]*w[i,j])",
-        64,
-        "l.0",
-        "fixed",
-    ),
-    "product": ("{[i,j]: 0<=i<n and 0<=j<k}", "z[i] = sum(j, w[i,j]*v[j])", 4, "unr", "unr"),
-    "row": ("{[i,j]: 0<=i<n and 0<=j<k}", "y[i,j] = w[i,j] + x[i] {id=a}", 16, "l.0", "fixed"),
-    "scaled": ("{[i,j]: 0<=i<n and 0<=j<k}", "y[i,j] = w[i,j]*v[j]", 64, None, "unr"),
+    "groups": (ONE, "z[i] = 2*x[i]", 64, "l.0", ""),
+    "small groups": (ONE, "z[i] = 2*x[i]", 4, "l.0", ""),
+    "unrolled": (ONE, "z[i] = x[i] + 1", 16, "unr", ""),
+    "in turns": (ONE, "z[i] = x[i] - 3", 64, None, ""),
+    "lanes": (ONE, "z[i] = x[i]*x[i]", 4, "ilp", ""),
+    "sum": (BOTH, "z[i] = sum(j, w[i,j])", 16, "l.0", "unr"),
+    "sum of few": (BOTH, "z[i] = sum(j, w[i,j]*w[i,j])", 64, "l.0", "fixed"),
+    "product": (BOTH, "z[i] = sum(j, w[i,j]*v[j])", 4, "unr", "unr"),
+    "row": (BOTH, "y[i,j] = w[i,j] + x[i] {id=a}", 16, "l.0", "fixed"),
+    "scaled": (BOTH, "y[i,j] = w[i,j]*v[j]", 64, None, "unr"),
 }
 
 
 @kcl.kernel(sizes=kcl.sizes(n="w.shape[0]", k="w.shape[1]", fixed="auto", most=2))
 def both(n, k, form):
-    """Build a form with two sizes."""
     return built(form, n, k)
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"})
 def one(n, form):
-    """Build a form with one size."""
     return built(form, n, None)
 
 

@@ -11,7 +11,6 @@ from kcl.cache.stores.directory import Directory
 
 
 def folder():
-    """Return the folder of the layer."""
     return os.path.join(settings.folder("kcl"), "blocks")
 
 
@@ -29,15 +28,12 @@ class Tune(Stage):
 
     @property
     def layer(self):
-        """The third layer."""
         return layers.layer("blocks")
 
     def name(self, job):
-        """The question."""
         return job[0]
 
     def search(self, job):
-        """Look at the place of the question."""
         address, key = place_of(job[0])
         found = yield address, key
         entries = tuple(filter(None, [found.entry]))
@@ -51,11 +47,9 @@ class Tune(Stage):
         )
 
     def load(self, _job, look):
-        """Take the decision from its entry."""
         return look._replace(value=look.entries[0].metadata["best"])
 
     def make(self, job, look):
-        """Choose the candidate that costs the least."""
         best = min(job[1], key=job[2])
         address, key = place_of(job[0])
         entry = Entry(key, {"kernel": job[0], "best": best}, {})

@@ -10,17 +10,14 @@ class Counting(Driver):
     """A plain driver whose programs count for a device of another generation."""
 
     def identity(self, device):
-        """Return the device's identity with the generation."""
         ASKED.append("identity")
         return (*super().identity(device), Part("generation", "7"))
 
     def completed(self, program, slot, entry):
-        """Return the entry with the binary."""
         ASKED.append("completed")
         return super().completed(program, slot, entry)
 
     def loaded(self, _slot, _entry):
-        """Note that a program was made of an entry."""
         ASKED.append("loaded")
 
 

@@ -31,15 +31,12 @@ class PolynomialUnit(Unit):
         self.coefficients = polynomial.coefficients
 
     def identity(self) -> str:
-        """Return the SHA-256 over the coefficients."""
         return hashlib.sha256(repr(self.coefficients).encode()).hexdigest()
 
     def open(self, _dtypes):
-        """Return that nothing is open."""
         return OpenArguments((), (), ("x", "y"), {})
 
     def generate(self, kernel, _dtypes):
-        """Write the sum by Horner's rule."""
         term = "0"
         for coefficient in reversed(self.coefficients):
             term = f"({term}) * v + {coefficient}"
@@ -56,7 +53,6 @@ class PolynomialFrontEnd(FrontEnd):
     """Polynomials, whose coefficients decide the code."""
 
     def hold(self, value, _recipe):
-        """Return a polynomial in the hands of the front end."""
         return PolynomialUnit(value) if isinstance(value, Polynomial) else None
 
 

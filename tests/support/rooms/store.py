@@ -18,23 +18,19 @@ class Dbm:
         self._lock = threading.Lock()
 
     def get(self, address):
-        """Return the bytes at an address."""
         digest_of(address)  # refuses what is none
         return self._with(lambda data: data.get(address.encode()), None)
 
     def put(self, address, blob):
-        """Keep the bytes at an address."""
         digest_of(address)
         os.makedirs(self.location, mode=0o700, exist_ok=True)
         self._with(lambda data: data.__setitem__(address.encode(), blob), None)
 
     def delete(self, address):
-        """Forget an address."""
         digest_of(address)
         self._with(lambda data: data.pop(address.encode(), None), None)
 
     def scan(self):
-        """Yield the addresses."""
         yield from self._with(lambda data: [one.decode() for one in data], [])
 
     def _with(self, use, otherwise):

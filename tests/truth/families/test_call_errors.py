@@ -1,7 +1,9 @@
 """Wrong calls: whatever a program does wrong, the class of the error is that of loopy's executor."""
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 TEXT = """
 import numpy as np
@@ -95,12 +97,4 @@ PROGRAMS += [
     Program(f"{one.title} of a library", "from NAME_lib import main", one.text)
     for one in PROGRAMS[::9]
 ]
-told = ran(PROGRAMS, "run")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_call_errors(program, told):
-    """At the first call, at a later one and at a played one: each run says what Python alone says."""
-    check(program, told[program.title])
+test_call_errors = compared(PROGRAMS, "run")

@@ -4,7 +4,9 @@ import textwrap
 from typing import NamedTuple
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 OWN = """
 import functools
@@ -186,7 +188,7 @@ REFUSED = {
     "a function": Reads("own", "def own(_info):\n    return pkg.times(STATE)", CODE),
     "a partial of the program's function": Reads(
         "pkg.Calls(functools.partial(own, STATE))",
-        "def own(number, _info):\n    return pkg.times(number)",
+        "def own(n, _info):\n    return pkg.times(n)",
         CODE,
     ),
     "an object of the program": Reads(
@@ -239,7 +241,6 @@ REFUSED = {
 
 
 def program(title: str, reads: Reads, how: str = "") -> Program:
-    """Write the program of a callable."""
     own = OWN.replace("SETUP", textwrap.dedent(reads.setup).strip())
     package = PACKAGE.replace(*reads.edit) if reads.edit[0] else PACKAGE
     files = {
@@ -254,12 +255,4 @@ PROGRAMS = [program(title, reads) for title, reads in [*KEYED.items(), *REFUSED.
 PROGRAMS += [
     program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::4]
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_callables(program, told):
-    """The number is that of a process without a cache; a callable that is refused is named, and stores nothing."""
-    check(program, told[program.title])
+test_callables = compared(PROGRAMS, "install")

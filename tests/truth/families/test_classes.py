@@ -3,12 +3,12 @@
 import textwrap
 
 import pytest
-from beside import UNITS, Program, check, ran
+from beside import UNITS, Program, compared
 
-PROGRAMS = [
-    Program(
-        "classes that are imported by name before loopy is needed",
-        """
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
+
+TEXTS = {
+    "classes that are imported by name before loopy is needed": """
         from loopy import ArrayArg, PyOpenCLTarget, TargetBase, ValueArg, KernelArgument
         knl = unit()
         print([type(arg) == ArrayArg for arg in knl["k"].args])
@@ -17,10 +17,7 @@ PROGRAMS = [
         print(issubclass(type(knl.target), lp.TargetBase), issubclass(lp.PyOpenCLTarget, lp.TargetBase))
         show(unit(3))
         """,
-    ),
-    Program(
-        "match statements",
-        """
+    "match statements": """
         def describe(value):
             match value:
                 case lp.ArrayArg(name=name, dtype=dtype):
@@ -41,10 +38,7 @@ PROGRAMS = [
         print([describe(one) for one in things])
         print([describe(one) for one in unit()["k"].args])
         """,
-    ),
-    Program(
-        "a method of a class that is replaced for a while",
-        """
+    "a method of a class that is replaced for a while": """
         from unittest import mock
         knl = unit()
         with mock.patch.object(lp.LoopKernel, "all_inames", lambda self: frozenset({"mine"})):
@@ -55,10 +49,7 @@ PROGRAMS = [
         print(hasattr(lp.ArrayArg, "extra"))
         show(unit())
         """,
-    ),
-    Program(
-        "classes that inherit",
-        """
+    "classes that inherit": """
         import abc
         class Mine(lp.PyOpenCLTarget):
             def __init__(self):
@@ -80,10 +71,7 @@ PROGRAMS = [
         print(Arg("n", np.int32).shout(), isinstance(Arg("n", np.int32), lp.ValueArg), Arg.__base__ == lp.ValueArg)
         show(unit())
         """,
-    ),
-    Program(
-        "singledispatch",
-        """
+    "singledispatch": """
         import functools
         @functools.singledispatch
         def word(value):
@@ -100,10 +88,7 @@ PROGRAMS = [
         print(word(lp.GlobalArg("y", np.int32, shape=(8,))), word(lp.ValueArg("n", np.int32)), word(3))
         print([word(arg) for arg in unit()["k"].args], word(lp.ConstantArg("c", np.int32, shape=(8,))))
         """,
-    ),
-    Program(
-        "annotations",
-        """
+    "annotations": """
         import dataclasses
         import typing
         def change(knl: lp.TranslationUnit, arg: lp.ArrayArg | None = None, *,
@@ -120,10 +105,7 @@ PROGRAMS = [
         show(Job(unit()).knl)
         print(typing.Optional[lp.ArrayArg] == typing.Union[None, lp.ArrayArg], typing.Optional[lp.ArrayArg])
         """,
-    ),
-    Program(
-        "classes that are replaced",
-        """
+    "classes that are replaced": """
         original = lp.ValueArg
         class Mine(lp.ValueArg):
             pass
@@ -133,15 +115,8 @@ PROGRAMS = [
         print(type(lp.ValueArg("n", np.int32)).__name__, lp.ValueArg == original)
         show(unit())
         """,
-    ),
+}
+PROGRAMS = [
+    Program(title, UNITS + textwrap.dedent(text), alone=True) for title, text in TEXTS.items()
 ]
-PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, "face", "run", "late")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_classes(program, told):
-    """A program that asks classes of loopy prints in each run what it prints without kcl."""
-    check(program, told[program.title])
+test_classes = compared(PROGRAMS, "face", "run", "late")

@@ -6,7 +6,7 @@ own, which ends in a KeyError. So programs that count or raise run on PoCL.
 """
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -107,10 +107,4 @@ PROGRAMS = [
         for title, text in POCLS.items()
     ],
 ]
-told = ran(PROGRAMS, "run")
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told):
-    """A program says with kcl what it says without, in each run."""
-    check(program, told[program.title])
+test_program = compared(PROGRAMS, "run")

@@ -1,7 +1,9 @@
 """Units that are edited in place between launches: an executor launches what its unit is as it generates."""
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 MAIN = """
 import numpy as np
@@ -132,7 +134,6 @@ DRIVES = {
 
 
 def main(body: str) -> str:
-    """Write the text of a program."""
     return f"{MAIN}def main(queue):{body}"
 
 
@@ -161,12 +162,4 @@ PROGRAMS = [
     *IN_LIBRARIES,
     *[Program(f"{one.title} in the program", own(one.text, one.library)) for one in IN_LIBRARIES],
 ]
-told = ran(PROGRAMS, "run")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_edited_units(program, told):
-    """Every launch computes what Python alone computes, in each run."""
-    check(program, told[program.title])
+test_edited_units = compared(PROGRAMS, "run")

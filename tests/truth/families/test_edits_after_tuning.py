@@ -9,15 +9,8 @@ import pytest
 from harness import PLATFORMS, platforms
 from tuned_edits import EDITS, PROGRAMS, Edit
 
-SAMPLE = {
-    "source": (
-        "nothing",
-        "the branch of the winner",
-        "a header of a header",
-        "a parameter that acts in the others",
-    ),
-    "loopy": ("nothing with loopy", "another float"),
-}
+SAMPLE = {"nothing", "the branch of the winner", "a header of a header"}
+SAMPLE |= {"a parameter that acts in the others", "nothing with loopy", "another float"}
 TUNE = ("-m", "kcl", "tune", "--level", "2", "--seconds", "300")
 
 
@@ -28,12 +21,10 @@ class Tuned:
         self.child, self.platform, self.of = child, PLATFORMS[platform_name], of
         self.write(Edit("", of=of))
         done = self.run(*TUNE)
-        assert done.returncode == 0, done.stderr
         assert "turns=1 takes" in done.stderr, done.stderr
         shutil.move(child.cache, child.directory / "tuned")
 
     def write(self, edit):
-        """Write the files of an edit."""
         for one in self.child.directory.iterdir():
             if one.is_file():
                 one.unlink()
@@ -60,11 +51,9 @@ class Tuned:
         shutil.copytree(self.child.directory / "tuned", self.child.cache)
         bundle = self.child.directory / "bundle"
         bundle.mkdir()
-        for words in ("save", bundle / "tuned.kclb"), ("load", bundle / "tuned.kclb"):
-            done = self.child.python("-m", "kcl", *words, KCL_PROMOTE="off")
-            assert done.returncode == 0, done.stderr
-            if words[0] == "save":
-                shutil.rmtree(self.child.cache)
+        self.child.finished("-m", "kcl", "save", bundle / "tuned.kclb", KCL_PROMOTE="off")
+        shutil.rmtree(self.child.cache)
+        self.child.finished("-m", "kcl", "load", bundle / "tuned.kclb", KCL_PROMOTE="off")
         shutil.move(self.child.cache, self.child.directory / "moved")
 
 
@@ -93,12 +82,10 @@ def test_edits(child, platform_name, of, part):
     tuned = Tuned(child, platform_name, of)
     wrong = {}
     for edit in EDITS:
-        if edit.of == of and (part == "all" or edit.title in SAMPLE[of]):
+        if edit.of == of and (part == "all" or edit.title in SAMPLE):
             wrong[edit.title] = faults(edit, *tuned.both(edit))
     assert wrong
-    assert not any(wrong.values()), "\n".join(
-        f"{name}: {said}" for name, said in wrong.items() if said
-    )
+    assert not any(wrong.values()), {name: said for name, said in wrong.items() if said}
 
 
 @pytest.mark.slow
@@ -112,7 +99,5 @@ def test_elsewhere(child, platform_name):
         assert not faults(edit, *tuned.both(edit, "moved"))
     for name in platforms():
         if name != platform_name:
-            tuned.platform = PLATFORMS[name]
-            assert not faults(
-                Edit("another device", row="other"), *tuned.both(Edit("another device"))
-            )
+            tuned.platform, other = PLATFORMS[name], Edit("another device", row="other")
+            assert not faults(other, *tuned.both(other))

@@ -4,7 +4,7 @@ Each program says in each run, with `kcl.install()`, what it says under Python a
 """
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -80,10 +80,4 @@ print(sorted(seen), sorted(counted(run) for run in made))
 """,
 }
 PROGRAMS = [Program(title, HEAD + text) for title, text in TEXTS.items()]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told):
-    """A program says with kcl what it says without, in each run."""
-    check(program, told[program.title])
+test_program = compared(PROGRAMS, "install")

@@ -4,9 +4,10 @@ Each program says in each run, with `kcl.install()`, what it says under Python a
 """
 
 import json
+import re
 
 import pytest
-from beside import WAYS, Program, check, ran
+from beside import WAYS, Program, compared
 from beside_driver import plain
 from harness import PLATFORMS, Child
 
@@ -112,10 +113,10 @@ except cl.Error as error:
 POCLS = {"the log after a failure", "an option that is none"}
 PROBE = """
 import pyopencl as cl, sys, kcl
+from opened import queue_on
 if "install" in sys.argv:
     kcl.install()
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices()[:1])
+context = queue_on(sys.argv[1]).context
 for text in sys.argv[2:4]:
     try:
         program = cl.Program(context, text).build()
@@ -126,26 +127,34 @@ print(program.kernel_names)
 """
 TRACED = """
 import pyopencl as cl, sys
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
+from opened import queue_on
+cl.Program(queue_on(sys.argv[1]).context, sys.argv[2]).build()
+"""
+LOUD = f"#warning look here\n{GOOD}"
+KEPT = """
+import json, sys, warnings, pyopencl as cl, kcl
+from opened import queue_on
+kcl.install()
+looks = []
+kcl.add_hook(lambda event: looks.append(event.outcome))
+warnings.simplefilter("error", cl.CompilerWarning)
+try:
+    cl.Program(queue_on(sys.argv[1]).context, sys.argv[2]).build()
+except cl.CompilerWarning:
+    print(json.dumps(looks))
+"""
+PLACED = """
+import sys, pyopencl as cl
+from opened import queue_on
+context = queue_on(sys.argv[1]).context
+one = cl.Program(context, sys.argv[2]).build()
+two = cl.Program(context, sys.argv[2]).build()
 """
 PROGRAMS = [
-    Program(
-        title,
-        HEAD + text,
-        platform="pocl" if title in POCLS else "",
-        fails="ends the program" in title,
-    )
+    Program(title, HEAD + text, fails="ends" in title, platform="pocl" if title in POCLS else "")
     for title, text in TEXTS.items()
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.slow_platforms
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told):
-    """A program says with kcl what it says without, in each run."""
-    check(program, told[program.title])
+test_program = pytest.mark.slow_platforms(compared(PROGRAMS, "install"))
 
 
 def run(child: Child, way: str, text: str, *arguments: str, **variables: str):
@@ -193,20 +202,8 @@ def test_traceback(child, platform_name, way):
 @pytest.mark.one_platform
 def test_kept(child, platform_name):
     """A program whose warning is an error is kept: once compiled, and a hit in the next run."""
-    text = """
-import json, sys, warnings, pyopencl as cl, kcl
-kcl.install()
-looks = []
-kcl.add_hook(lambda event: looks.append(event.outcome))
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-warnings.simplefilter("error", cl.CompilerWarning)
-try:
-    cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
-except cl.CompilerWarning:
-    print(json.dumps(looks))
-"""
-    arguments = [PLATFORMS[platform_name], f"#warning look here\n{GOOD}"]
-    first, second = (run(child, "plain", text, *arguments) for _ in range(2))
+    arguments = [PLATFORMS[platform_name], LOUD]
+    first, second = (run(child, "plain", KEPT, *arguments) for _ in range(2))
     assert [json.loads(one.stdout) for one in (first, second)] == [["miss"], ["hit"]], first.stderr
 
 
@@ -215,19 +212,8 @@ except cl.CompilerWarning:
 @pytest.mark.parametrize("way", ["run", "install"])
 def test_place_of_a_warning(child, platform_name, way):
     """The warning is shown at the user's line, and again for a build at another line, cold and warm."""
-    text = """
-import sys, pyopencl as cl
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices()[:1])
-one = cl.Program(context, sys.argv[2]).build()
-two = cl.Program(context, sys.argv[2]).build()
-"""
-    text = f"import kcl; kcl.install(){text}" if way == "install" else text
+    text = f"import kcl; kcl.install(){PLACED}" if way == "install" else PLACED
     for _ in range(2):
-        done = run(child, way, text, PLATFORMS[platform_name], f"#warning look here\n{GOOD}")
-        places = [
-            line.split(": ")[0] for line in done.stderr.splitlines() if "CompilerWarning: " in line
-        ]
-        assert [place.rpartition("/")[2] for place in places] == ["program.py:5", "program.py:6"], (
-            done.stderr
-        )
+        done = run(child, way, text, PLATFORMS[platform_name], LOUD)
+        places = re.findall(r"(\w+\.py:\d+): CompilerWarning: ", done.stderr)
+        assert places == ["program.py:5", "program.py:6"], done.stderr

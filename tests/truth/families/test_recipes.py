@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 HEAD = """
 import pathlib
@@ -70,12 +72,4 @@ PROGRAMS = [
     Program(title, HEAD + textwrap.dedent(text), files=FILES.get(title, {}), warm=True)
     for title, text in TEXTS.items()
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_recipes(program, told):
-    """The number is that of a process without a cache, and what did not change is warm."""
-    check(program, told[program.title])
+test_recipes = compared(PROGRAMS, "install")

@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
-from beside import UNITS, Program, check, ran
+from beside import UNITS, Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 WRAPPER = """
 import functools
@@ -20,14 +22,9 @@ def mine(kernel, iname, length, **more):
 CALL = """
 show(lp.split_iname(unit(), "i", 2))
 """
-PROGRAMS = [
-    Program(
-        "a wrapper, taken away again",
-        f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}",
-    ),
-    Program(
-        "names that were imported before the replacement, and after it",
-        """
+TEXTS = {
+    "a wrapper, taken away again": f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}",
+    "names that were imported before the replacement, and after it": """
         from loopy import split_iname as before
         original = lp.split_iname
         lp.split_iname = lambda kernel, iname, length: print("mine", length) or original(kernel, iname, length)
@@ -36,10 +33,7 @@ PROGRAMS = [
         show(after(unit(), "i", 2))
         print(after is lp.split_iname, before is after)
         """,
-    ),
-    Program(
-        "a replacement in the module of the function",
-        """
+    "a replacement in the module of the function": """
         import loopy.transform.iname
         module = loopy.transform.iname
         original = module.split_iname
@@ -51,10 +45,7 @@ PROGRAMS = [
         module.split_iname = original
         show(module.split_iname(unit(), "i", 2))
         """,
-    ),
-    Program(
-        "a replacement through `sys.modules`",
-        """
+    "a replacement through `sys.modules`": """
         import importlib
         real = importlib.import_module("loopy")
         original = real.make_kernel
@@ -65,10 +56,7 @@ PROGRAMS = [
         real.make_kernel = original
         show(unit())
         """,
-    ),
-    Program(
-        "a replacement of a method of the unit",
-        """
+    "a replacement of a method of the unit": """
         import functools
         original = lp.TranslationUnit.executor
         waits = unit()
@@ -82,10 +70,7 @@ PROGRAMS = [
         lp.TranslationUnit.executor = original
         show(unit(3))
         """,
-    ),
-    Program(
-        "a name that is deleted and set again",
-        """
+    "a name that is deleted and set again": """
         original = lp.split_iname
         del lp.split_iname
         print(hasattr(lp, "split_iname"))
@@ -96,15 +81,8 @@ PROGRAMS = [
         lp.split_iname = original
         show(lp.split_iname(unit(), "i", 2))
         """,
-    ),
+}
+PROGRAMS = [
+    Program(title, UNITS + textwrap.dedent(text), alone=True) for title, text in TEXTS.items()
 ]
-PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, "face", "run", "late")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_replacements(program, told):
-    """A program that replaces functions of loopy prints in each run what it prints without kcl."""
-    check(program, told[program.title])
+test_replacements = compared(PROGRAMS, "face", "run", "late")

@@ -3,7 +3,9 @@
 import textwrap
 
 import pytest
-from beside import Program, check, ran
+from beside import Program, compared
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.slow]
 
 SOFT = """
 try:
@@ -80,12 +82,4 @@ PROGRAMS = [
         """,
     ),
 ]
-told = ran(PROGRAMS, "plain")
-
-
-@pytest.mark.one_platform
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_soft_imports(program, told):
-    """The program's own `import loopy` gives loopy itself, in each run, whatever a library says."""
-    check(program, told[program.title])
+test_soft_imports = compared(PROGRAMS, "plain")

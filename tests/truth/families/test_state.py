@@ -8,8 +8,10 @@ changed nothing is stored, and the program says so.
 from typing import Any
 
 import pytest
-from beside import Group, Program, check, differences, ran
+from beside import Group, Program, compared, differences
 from harness import Child
+
+pytestmark = pytest.mark.slow
 
 HEAD = """\
 import functools
@@ -73,19 +75,10 @@ ExpressionToCExpressionMapper.map_constant = map_constant
 """
 
 
-def program(
-    text: str, early: bool = False, module: str = "", package: str = "", refused: bool = False
-) -> Program:
-    """Make a program with a module of the user or an installed one; of a refused one nothing may be stored."""
-    more: dict[str, Any] = {"alone": True, "platform": "pocl"}
-    more |= (
-        {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
-    )
-    files = {"patching.py": module, "site/patching/__init__.py": package}
-    more["files"] = {name: body for name, body in files.items() if body}
-    return Program(
-        "", text, this=("2", "3"), bypass="was changed" if refused else "", warm=not refused, **more
-    )
+def program(text: str, refused: bool = False, **more: Any) -> Program:
+    """Make a program; of a refused one nothing may be stored."""
+    more |= {"alone": True, "platform": "pocl", "bypass": "was changed" if refused else ""}
+    return Program("", text, this=("2", "3"), warm=not refused, **more)
 
 
 INSIDES = {
@@ -117,10 +110,15 @@ INSIDES = {
         refused=True,
     ),
     "a module of the user, between call and launch": program(
-        "unit = make()\nimport patching\nnumbers = launch(unit)", module=PATCHING, refused=True
+        "unit = make()\nimport patching\nnumbers = launch(unit)",
+        refused=True,
+        files={"patching.py": PATCHING},
     ),
     "an installed package that imports loopy before kcl": program(
-        "numbers = launch(make())", early=True, package=PATCHING, refused=True
+        "numbers = launch(make())",
+        refused=True,
+        early=("patching", "loopy"),
+        files={"site/patching/__init__.py": PATCHING},
     ),
     "a direct call after a change": program(
         "unit, other = make(), make('y[i] = 7*x[i] + 1')\n"
@@ -160,7 +158,7 @@ STRUCTURES = {
         "unit = structured(*typed)\nstr(unit)\nregister()\nnumbers = launch(unit, pairs)"
     ),
     "with loopy imported before kcl": program(
-        "unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)", early=True
+        "unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)", early=("loopy",)
     ),
 }
 BUILT = """
@@ -215,14 +213,7 @@ PROGRAMS = [
     for group, (before, programs) in GROUPS.items()
     for title, one in programs.items()
 ]
-told = ran(PROGRAMS, "install")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_numbers(program, told):
-    """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""
-    check(program, told[program.title])
+test_numbers = compared(PROGRAMS, "install")
 
 
 @pytest.mark.slow

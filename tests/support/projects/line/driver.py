@@ -170,19 +170,8 @@ def launches(queue, group):
     if group in ("warned", "unknowable"):
         yield group, {"warned": warned, "unknowable": unknowable}[group]()(queue, x=x)
     if group in ("inputs", "all"):
-        recipes = [
-            control,
-            body,
-            helped,
-            elsewhere,
-            closing(5),
-            defaulted,
-            from_global,
-            from_class,
-            from_file,
-            optioned,
-        ]
-        for recipe in recipes:
+        recipes = [control, body, helped, elsewhere, closing(5), defaulted, from_global]
+        for recipe in [*recipes, from_class, from_file, optioned]:
             yield recipe.__name__, recipe()(queue, x=x)
         yield "parameter", parameter(9)(queue, x=x)
         if group == "inputs":
@@ -192,36 +181,21 @@ def launches(queue, group):
 def main(platform, group="all"):
     """Launch everything, and print numbers, look-ups and imported modules."""
     events = []
-    kcl.add_hook(
-        lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason])
-    )
+    kcl.add_hook(lambda one: events.append([one.layer, one.kernel, one.outcome, one.reason]))
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    devices = [
-        one
-        for one in found.get_devices()
-        if one.name.startswith(os.environ.get("DRIVER_DEVICE", ""))
-    ]
-    properties = (
-        [(cl.context_properties.PLATFORM, found)] if "DRIVER_CONTEXT" in os.environ else None
-    )
-    context = cl.Context(
-        devices[:1], properties=properties
-    )  # kept: not every driver's queue keeps it alive
+    name = os.environ.get("DRIVER_DEVICE", "")
+    devices = [one for one in found.get_devices() if one.name.startswith(name)]
+    by_platform = [(cl.context_properties.PLATFORM, found)]
+    properties = by_platform if "DRIVER_CONTEXT" in os.environ else None
+    # Kept: not every driver's queue keeps it alive.
+    context = cl.Context(devices[:1], properties=properties)
     queue = cl.CommandQueue(context, properties=int(os.environ.get("DRIVER_QUEUE", "0")))
     numbers = {
         name: float(outputs[0].astype(np.float64).sum())
         for name, (_, outputs) in launches(queue, group)
     }
-    print(
-        json.dumps(
-            {
-                "numbers": numbers,
-                "events": events,
-                "modules": sorted(sys.modules),
-                "stats": kcl.stats(),
-            }
-        )
-    )
+    said = {"numbers": numbers, "events": events, "modules": sorted(sys.modules)}
+    print(json.dumps({**said, "stats": kcl.stats()}))
 
 
 if __name__ == "__main__":
