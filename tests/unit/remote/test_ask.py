@@ -35,9 +35,7 @@ def remote(tmp_path, monkeypatch):
     monkeypatch.setattr(project, "name", lambda: "app/run.py")
 
     def make(kind, through=None, full=True, **settings):
-        server = remotes.server(kind, tmp_path)
-        for name, text in server.variables.items():
-            monkeypatch.setenv(name, text)
+        server = remotes.serve(kind, tmp_path, monkeypatch)
         address = server.address()
         if full:
             pack = contents.pack({PLACE: ROW}, CacheInfo())
@@ -58,7 +56,6 @@ def remote(tmp_path, monkeypatch):
 
 
 def pulled():
-    """Return the name of the note on the last pull."""
     return outcomes.note_name("pull", project.name(), os.environ["KCL_REMOTE"])
 
 
@@ -135,7 +132,6 @@ class TestPull:
         assert layers.generator().notes == ["the last push failed: no right to write"]
 
     def test_threads(self, remote):
-        """Threads of one process ask once, and all of them look again."""
         server = remote("http")
         before, came = server.asked(), []
         at_once(lambda _number: came.append(ask.before_a_miss(False)), 4)
@@ -143,7 +139,6 @@ class TestPull:
         assert server.asked() == before + 1
 
     def test_unwritable(self, remote, monkeypatch, tmp_path):
-        """Without a place for entries nobody is asked, and nothing is said."""
         server = remote("http")
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "file" / "x"))
@@ -207,12 +202,17 @@ class TestFaults:
         ],
     )
     def test_words(self, remote, address, cure):
-        """What is wrong with an address is said once, with its cure."""
         remote("s3", full=False)
         remote.at(address)
         (said,) = Asked().said
         assert cure in said
         assert again().said == []
+
+    def test_strict_fault(self, remote, monkeypatch):
+        remote.at("ftp://host/x")
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        with pytest.raises(CacheFault, match="ftp"):
+            ask.before_a_miss(False)
 
     def test_late(self, remote):
         """The child of a process that waits no longer goes on, and its entries are there for the next one."""
@@ -255,7 +255,6 @@ class TestFaults:
             assert came == [True]
 
     def test_push_at_exit(self, remote, monkeypatch):
-        """A push before the end of the process is waited for within a bound."""
         server = remotes.server("redis", None)
         with Proxy(server.port, "swallowed") as bad:
             remote("redis", bad, remote_write="exit", remote_timeout="0.1s")
@@ -275,13 +274,6 @@ class TestFaults:
             asked = Asked(strict=True)
             assert asked.came
             assert asked.said == []
-
-    def test_strict_fault(self, remote, monkeypatch):
-        """`KCL_STRICT=fault` makes an error of it."""
-        remote.at("ftp://host/x")
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        with pytest.raises(CacheFault, match="ftp"):
-            ask.before_a_miss(False)
 
     def test_nobody_trusted(self, remote):
         """Without a trusted key nothing comes, and if others can write the keys; the warning says so."""

@@ -35,7 +35,6 @@ def test_round_trip():
 
 
 def test_terms(tmp_path):
-    """Pull and push, another remote and other trusted keys have notes of their own."""
     names = {outcomes.note_name(work, "app", "file:///x") for work in ("pull", "push")}
     names |= {
         outcomes.note_name("pull", "app", "file:///y"),
@@ -77,13 +76,3 @@ def test_strict(monkeypatch, days):
     monkeypatch.setattr(process, "STARTED", time.time_ns())
     days[0] = 1.0
     assert outcomes.recent(NOTE, strict=True) is None
-
-
-def test_refused_push():
-    """A push that failed is said, until one succeeds."""
-    note = outcomes.note_name("push", "app", "file:///x")
-    assert outcomes.refused_push("app", "file:///x") == ""
-    outcomes.write(note, Outcome("no room"))
-    assert outcomes.refused_push("app", "file:///x") == "the last push failed: no room"
-    outcomes.write(note, CAME)
-    assert outcomes.refused_push("app", "file:///x") == ""
