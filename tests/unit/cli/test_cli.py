@@ -17,20 +17,22 @@ from kcl import cli
 
 
 @pytest.mark.one_platform
-class TestMain:
-    def test_options(self):
-        """Version and help say what this is."""
-        for option in ("--version", "-h"):
-            assert "kcl" in run(option).stdout
+def test_options():
+    for option in ("--version", "-h"):
+        assert "kcl" in run(option).stdout
 
-    def test_script(self, project):
-        """The script `kcl`, where it is installed, is the same command."""
-        script = os.path.join(sysconfig.get_path("scripts"), "kcl")
-        if not os.path.exists(script):
-            pytest.skip("kcl is not installed here, only importable")
-        environment = project.child.environment()
-        done = run_command([script, "-h"], env=environment)
-        assert done.stdout == kcl(project, "-h").stdout.replace("python -m kcl", "kcl")
+
+@pytest.mark.one_platform
+def test_script(project):
+    """The script `kcl`, where it is installed, is the same command; it has the lines for a shell, too."""
+    script = os.path.join(sysconfig.get_path("scripts"), "kcl")
+    if not os.path.exists(script):
+        pytest.skip("kcl is not installed here, only importable")
+    environment = project.child.environment()
+    done = run_command([script, "-h"], env=environment)
+    assert done.stdout == kcl(project, "-h").stdout.replace("python -m kcl", "kcl")
+    completing = environment | {"_KCL_COMPLETE": "bash_source"}
+    assert "COMP_WORDS" in run_command([script], env=completing).stdout
 
 
 @pytest.mark.one_platform
@@ -99,8 +101,6 @@ class TestOutput:
 
 @pytest.mark.one_platform
 class TestColours:
-    """A terminal shows how look-ups ended in colours."""
-
     def on_terminal(self, project, **variables):
         """Return what `kcl report` writes to a terminal."""
         ours, theirs = pty.openpty()
@@ -118,7 +118,6 @@ class TestColours:
         return b"".join(read).decode()
 
     def test_terminal(self, warm):
-        """Hits are green there, in the output of any command, and plain in a pipe or under `NO_COLOR`."""
         assert "\x1b[32mhit\x1b[0m" in self.on_terminal(warm)
         assert "\x1b" not in kcl(warm, "report").stdout
         assert "\x1b[" not in self.on_terminal(warm, NO_COLOR="1")
@@ -138,22 +137,14 @@ class TestCompletion:
     @pytest.mark.parametrize(
         "words",
         [
-            *(("show",), ("explain",), ("ls", "--kernel"), ("purge", "--kernel"), ("save", "file")),
-            *(("pin",), ("unpin",), ("unpack", "--kernel"), ("tune", "--only"), ("pin", "mm")),
+            *("show", "explain", "ls --kernel", "purge --kernel", "save file"),
+            *("pin", "unpin", "unpack --kernel", "tune --only", "pin mm"),
         ],
     )
     def test_kernels(self, completed, words):
-        """Names of kernels that have entries complete in each command that takes one."""
-        assert completed(*words, start="ty") == {"typed"}
-        assert completed(*words, start="nothing") == set()
+        assert completed(*words.split(), start="ty") == {"typed"}
+        assert completed(*words.split(), start="nothing") == set()
 
     def test_commands(self, completed):
-        """Commands and options complete, too."""
         assert completed(start="pu") == {"pull", "purge", "push"}
         assert "--html" in completed("report", start="--h")
-
-    def test_script(self, project):
-        """The lines for a shell come from the command itself."""
-        code = "import sys; sys.argv[0] = 'kcl'; from kcl.__main__ import main; main()"
-        done = project.child.run(code, _KCL_COMPLETE="bash_source")
-        assert "COMP_WORDS" in done.stdout

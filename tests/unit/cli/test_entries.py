@@ -30,7 +30,6 @@ class TestUnusable:
         return root
 
     def test_said(self, unusable, tmp_path):
-        """In the words of the layer itself."""
         for line in ("ls", "show typed", f"unpack {tmp_path}/tree", "stats", "explain", "verify"):
             said = run(*line.split(), code=1).output
             assert str(unusable) in said, line
@@ -89,7 +88,6 @@ def test_no_command_imports_loopy(copy, tmp_path):
     ["unpack {}/tree", "save {}/x.kclb", "report --html {}/page.html", "show typed --binary {}/x"],
 )
 def test_unwritable(tmp_path, line):
-    """What cannot be written is named in one line, and the status is 1."""
     (tmp_path / "file").write_text("")
     said = run(*line.format(tmp_path / "file").split(), code=1).stderr
     assert said.count("\n") == 1

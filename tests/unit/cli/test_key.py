@@ -33,7 +33,7 @@ def test_new():
 
 class TestTrust:
     def test_lines(self, tmp_path):
-        """Trusted keys stand behind those of the settings file, by name; the list shows both."""
+        """Trusted keys stand behind those of the settings file, by name; no key, and a second one of a name, is refused."""
         assert "no key is trusted" in run("key", "list").output
         third = seal.PublicKey("a", bytes(range(1, 33))).line
         for line in (LINE, third, LINE):
@@ -42,6 +42,10 @@ class TestTrust:
         remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
         assert trusted() == [OTHER, third, LINE]
         assert "team" in run("key", "list").output
+        process.reset()
+        assert "NAME:base64" in run("key", "trust", "team", code=1).output
+        impostor = OTHER.replace("other", "team")
+        assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
 
     def test_of_others(self):
         """Keys that others could have written are not believed."""
@@ -53,15 +57,6 @@ class TestTrust:
         path.chmod(0o600)
         path.parent.chmod(0o777)
         assert "others can write" in run("key", "list", code=1).output
-
-    def test_refused(self):
-        """A line that is no key is refused, and so is a second key of one name."""
-        assert "NAME:base64" in run("key", "trust", "team", code=1).output
-        run("key", "trust", LINE)
-        process.reset()
-        impostor = OTHER.replace("other", "team")
-        assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
-        assert trusted() == [LINE]
 
 
 class TestForget:
@@ -98,7 +93,6 @@ class TestForget:
         assert "stands alone" in run("purge", "kcl", "--signed-by", signer, code=2).output
 
     def test_of_the_settings(self, tmp_path):
-        """A key of the settings file is forgotten there; one that is not trusted cannot be forgotten."""
         remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
         assert "remove it there" in run("key", "forget", "other", code=1).output
         assert "kcl key list" in run("key", "forget", "team", code=1).output

@@ -32,7 +32,7 @@ class TestAll:
 
     @pytest.mark.one_platform
     def test_dry_run(self, warm):
-        """A dry run shows paths and sizes, and removes nothing."""
+        """A dry run removes nothing. Without a name kcl's own go, and nothing of anybody else."""
         before = files(warm.child.cache)
         done = kcl(warm, "purge", "--all", "--dry-run")
         assert done.returncode == 0, done.stderr
@@ -41,6 +41,10 @@ class TestAll:
             assert f"\n{name} " in f"\n{done.stdout}"
         assert warm.rows.location in done.stdout
         assert warm.binaries.location in done.stdout
+        others = files(warm.child.cache).keys() - warm.own_files().keys()
+        done = kcl(warm, "purge", "--yes")
+        assert not [path for path in warm.own_files() if "kcl" in path]
+        assert others <= files(warm.child.cache).keys()
 
     @pytest.mark.one_platform
     def test_neighbours_stay(self, project):
@@ -55,21 +59,9 @@ class TestAll:
 
 
 @pytest.mark.one_platform
-class TestNamed:
-    def test_own_by_default(self, warm):
-        """Without a name kcl's own go, and nothing of anybody else."""
-        others = files(warm.child.cache).keys() - warm.own_files().keys()
-        done = kcl(warm, "purge", "--yes")
-        assert done.returncode == 0, done.stderr
-        assert not [path for path in warm.own_files() if "kcl" in path]
-        assert others <= files(warm.child.cache).keys()
-
-
-@pytest.mark.one_platform
 class TestAsking:
     @pytest.fixture
     def place(self, tmp_path):
-        """A directory of the binary layer."""
         option.cache_dir(tmp_path / "own")
         found = tmp_path / "own" / "pyopencl" / "kcl-binary-v1"
         found.mkdir(parents=True)

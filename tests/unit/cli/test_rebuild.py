@@ -43,7 +43,6 @@ def test_another_device(file, platform_name, tmp_path, under):
 
 
 def test_not_built(file):
-    """What cannot be built is named, and the status is 1."""
     data = contents.unpack(file.read_bytes(), CacheInfo())
     broken = {}
     for place, entry in data:

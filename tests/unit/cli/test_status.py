@@ -17,12 +17,10 @@ from kcl.inspect import inventory
 
 
 def status(*arguments, code=0):
-    """Run the command in this process and return what it prints."""
     return run("status", *arguments, code=code).output
 
 
 def said():
-    """Return what --json says: all of it, and the rows by name."""
     document = json.loads(status("--json"))
     return document, {row["layer"]: row for row in document["layers"]}
 
@@ -79,7 +77,6 @@ class TestJson:
 
 class TestText:
     def test_table(self):
-        """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
         printed = status()
         first = [line.split()[0] for line in printed.splitlines()][:3]
         assert first == ["layer", "generator", "binary"]
@@ -121,14 +118,11 @@ class TestText:
         pending = said()[0]["pending"]
         assert (pending["programs"], pending["helper"]) == (2, False)
 
-    def test_late(self):
-        """A switch that came too late in a program of the last week is said, with the program's name."""
+    def test_late(self, monkeypatch):
+        """A switch that came too late in a program of the last week is said; so is a setting that is not understood."""
         late_switching.leave(late_switching.switch("POCL_CACHE_DIR", "/x", "/x was set too late"))
         (late,) = said()[0]["late"]
         assert f"{late['driver']} (<1 s ago): /x was set too late\n" in status()
-
-    def test_rejected(self, monkeypatch):
-        """A setting that is not understood is said."""
         monkeypatch.setenv("KCL_STRICT", "hits")
         assert "KCL_STRICT: 'hits' is not one of" in status()
 
@@ -150,7 +144,6 @@ def test_faults(tmp_path, path, words):
 
 
 def test_remote(tmp_path, monkeypatch):
-    """A remote is a line, and facts in JSON; without one there is no line."""
     assert "remote file" not in status()
     address = (tmp_path / "remote").as_uri()
     monkeypatch.setenv("KCL_REMOTE", address)

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from commands import run
+from commands import flip, run
 
 pytestmark = pytest.mark.one_platform
 
@@ -15,17 +15,7 @@ def verify(*options, code=0):
     return said["checked"], {fault["place"]: fault["reason"] for fault in said["damaged"]}
 
 
-def flip(path, position):
-    """Flip a bit in a file."""
-    with open(path, "r+b") as stream:
-        stream.seek(position, os.SEEK_SET if position >= 0 else os.SEEK_END)
-        (byte,) = stream.read(1)
-        stream.seek(-1, os.SEEK_CUR)
-        stream.write(bytes([byte ^ 1]))
-
-
 def test_fine(cache):
-    """All entries that were just written are whole, by their headers and by every byte."""
     stores = {"generator": cache.rows, "binary": cache.binaries}
     counts = {name: len(list(store.scan())) for name, store in stores.items()} | {"tuning": 0}
     assert verify() == verify("--headers") == (counts, {})

@@ -55,19 +55,17 @@ def fill(stores, *kernels, count=1):
 
 
 def path_of(summary) -> str:
-    """Return the file of a program."""
     return os.path.join(settings.folder("pyopencl"), "kcl-binary-v1", summary.address)
 
 
 class TestSummaries:
     def test_nothing(self, tmp_path):
-        """Where there is no cache there is nothing, and nothing is made."""
         option.cache_dir(tmp_path / "root")
         assert list(inventory.entries()) == found("axpy") == []
         assert not (tmp_path / "root").exists()
 
     def test_both_layers(self, stores):
-        """A program and the row that holds code are listed with what their headers say; other rows are not."""
+        """A program and the row that holds code are listed with what their headers say; all rows for who asks for them."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
         for listed in (generated, program):
@@ -80,6 +78,11 @@ class TestSummaries:
         assert program.size == os.path.getsize(path_of(program))
         # As the entry says, wherever its file was copied.
         assert generated.built == program.built == 1000.0
+        listed = {row.kind: row for row in inventory.entries("generator", all_rows=True)}
+        base, whole = code("axpy")
+        assert listed.keys() == {"base", "code"}
+        assert listed["base"].key == base.key
+        assert (listed["code"].key, listed["code"].metadata) == (whole.key, whole.metadata)
 
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
@@ -92,22 +95,10 @@ class TestSummaries:
         assert listed.keys() == {"axpy", "elsewhere"}
         assert listed["elsewhere"].read() == row
 
-
-class TestEntries:
-    def test_all_rows(self, stores):
-        """All rows are there for who asks: base and code, each with its full key."""
-        fill(stores, "axpy")
-        listed = {row.kind: row for row in inventory.entries("generator", all_rows=True)}
-        base, whole = code("axpy")
-        assert listed.keys() == {"base", "code"}
-        assert listed["base"].key == base.key
-        assert (listed["code"].key, listed["code"].metadata) == (whole.key, whole.metadata)
-
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
-        long = entry("axpy", text="x" * 20_000)
+        long, row = entry("axpy", text="x" * 20_000), code("sum")[-1]
         stores[0].put(address(long.key.digest, "a device", "axpy"), long.pack())
-        row = code("sum")[-1]
         row.metadata["text"] = "é" * 20_000
         stores[1].put(row.key.digest, row.pack())
         assert [len(listed.metadata["text"]) for listed in inventory.entries()] == [20_000, 20_000]
@@ -169,21 +160,15 @@ def found(text):
     return [one.address for one in inventory.find_named(text, [*inventory.entries()])]
 
 
-class TestFind:
-    def test_names(self, stores):
-        """An entry is found by its kernel, by the start of its digest and by its address."""
-        fill(stores, "axpy", "sum")
-        generated, program = (one for one in inventory.entries() if one.kernel == "sum")
-        assert found("sum") == [generated.address, program.address]
-        assert found(program.digest[:10]) == found(program.address) == [program.address]
-        assert found("nothing") == found("") == []
-
-    def test_rows_that_lead(self, stores):
-        """The digest of a base row, which events name, stands for the code that it leads to."""
-        fill(stores, "axpy", "sum")
-        (generated,) = (one for one in inventory.entries("generator") if one.kernel == "sum")
-        base, _code = code("sum")
-        assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
+def test_find_named(stores):
+    """An entry is found by its kernel, its address, the start of its digest, or of the digest of a row that leads to it."""
+    fill(stores, "axpy", "sum")
+    generated, program = (one for one in inventory.entries() if one.kernel == "sum")
+    assert found("sum") == [generated.address, program.address]
+    assert found(program.digest[:10]) == found(program.address) == [program.address]
+    assert found("nothing") == found("") == []
+    base, _code = code("sum")
+    assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
 
 
 class TestMeasure:

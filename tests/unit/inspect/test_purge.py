@@ -28,14 +28,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a pr
 
 @pytest.fixture
 def stored():
-    """Store two programs and two rows with code."""
     for name in ("first", "second"):
         put(name)
         put(name, layer="generator", function="f")
 
 
 def left():
-    """Return the kernels that have entries, by layer, for those with code or programs."""
     names = settings.GENERATOR, settings.BINARY
     return {name: sorted(entry.kernel for entry in kcl.entries(name)) for name in names}
 
@@ -43,7 +41,11 @@ def left():
 @pytest.mark.usefixtures("stored")
 class TestPurge:
     def test_all(self):
-        """Without a name kcl's layers go, with all that belongs to them; the counts are those of what went."""
+        """A pattern chooses kernels. Without a name kcl's layers go, with all that belongs to them."""
+        found = kcl.purge(kernel="fir*")
+        assert (found.files, found.rows) == (1, 1)
+        assert found.bytes > found.items[0].size > 0
+        assert left() == {"generator": ["second"], "binary": ["second"]}
         found = kcl.purge()
         size = sum(item.size for item in found.items)
         assert left() == {"generator": [], "binary": []}
@@ -51,13 +53,6 @@ class TestPurge:
         assert found.files >= 3
         assert repr(found) == f"<kcl.Removal {found.files} files, 0 rows, {size} bytes>"
         assert not os.path.exists(places.own())
-
-    def test_kernel(self):
-        """A pattern chooses kernels; files and rows are counted."""
-        found = kcl.purge(kernel="fir*")
-        assert (found.files, found.rows) == (1, 1)
-        assert found.bytes > found.items[0].size > 0
-        assert left() == {"generator": ["second"], "binary": ["second"]}
 
     def test_chosen(self):
         """A layer that is named goes alone; what was made lately stays; a dry run removes nothing."""
@@ -126,11 +121,6 @@ class TestItems:
         assert binary.size > 99
         assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
 
-    def test_nothing(self):
-        """An empty home has nothing to remove, and nothing to refuse."""
-        for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
-            assert found(name) == ([], [])
-
     def test_links(self, treasure, monkeypatch):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
         pathlib.Path(settings.folder("kcl")).parent.mkdir(parents=True)
@@ -144,23 +134,20 @@ class TestItems:
             assert "link" in refusal.reason
 
 
-class TestRemove:
-    @pytest.fixture
-    def item(self):
-        """The binary layer, as it was found."""
-        put("first")
-        return found("binary")[0][0]
-
-    def test_removes(self, item, treasure):
-        """An item goes with all that is in it, a link as a link; once gone it is no error."""
-        os.symlink(treasure, os.path.join(item.path, "link"))
-        os.symlink(treasure / "file", os.path.join(item.path, "file"))
-        purge.remove_path(item.path)
-        purge.remove_path(item.path)
-        assert os.listdir(os.path.dirname(item.path)) == []
-        os.symlink(treasure, item.path)
-        purge.remove_path(item.path)
-        assert not os.path.lexists(item.path)
+def test_removes(treasure):
+    """An item goes with all that is in it, a link as a link; once gone it is no error."""
+    for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
+        assert found(name) == ([], [])
+    put("first")
+    item = found("binary")[0][0]
+    os.symlink(treasure, os.path.join(item.path, "link"))
+    os.symlink(treasure / "file", os.path.join(item.path, "file"))
+    purge.remove_path(item.path)
+    purge.remove_path(item.path)
+    assert os.listdir(os.path.dirname(item.path)) == []
+    os.symlink(treasure, item.path)
+    purge.remove_path(item.path)
+    assert not os.path.lexists(item.path)
 
 
 class TestEntries:
@@ -190,7 +177,6 @@ class TestEntries:
 
 @pytest.mark.one_platform
 def test_memory(queue):
-    """A kernel that was launched is looked up again after a purge, and misses."""
     kernel, seen = add(), []
     kcl.add_hook(lambda event: seen.append(event.outcome))
     for expected in (["miss", "miss"], [], ["miss", "miss"]):
@@ -236,7 +222,6 @@ def test_signed_refused():
 
 
 def test_a_file_in_the_place_of_a_folder(tmp_path):
-    """Nothing lies below a file: there is nothing to remove, and nothing to complain of."""
     (tmp_path / "file").write_text("")
     with option.cache_dir(tmp_path / "file" / "cache"):
         plan = purge.purge(dry_run=True)

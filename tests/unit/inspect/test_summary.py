@@ -27,7 +27,6 @@ class TestReport:
         assert not layers.opened()
 
     def test_counts(self, tmp_path):
-        """Each layer has its counts, seconds, bytes and place."""
         option.cache_dir(tmp_path / "here")
         layers.binary()
         events.emit(events.Event("binary", "axpy", "", "miss", "not in the cache", 1.5, 4096))

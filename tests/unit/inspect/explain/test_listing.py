@@ -29,7 +29,6 @@ def differences(before, after):
 
 
 def made(*statements, loops=LOOPS):
-    """Return a call of make_kernel."""
     return "make_kernel", [("domains", loops), ("instructions", repr("\n".join(statements)))]
 
 
@@ -76,12 +75,10 @@ class TestLines:
 
 
 def of_f(text, name="x"):
-    """Return a record of one call with one argument."""
     return record(("f", [(name, text)]))
 
 
 def dtyped(size):
-    """Return a record of an array with a dtype."""
     return record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")]))
 
 
@@ -158,7 +155,6 @@ class TestShown:
         )
 
     def test_notation(self):
-        """The notation of both is shown."""
         texts = [f"primitives.Sum(children=sha256 {d * 64},) with {'3' * 64}" for d in "12"]
         words = "Assignment: expression u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"
         assert self.said(*texts) == [f"{CALL}, {words}"]
@@ -224,7 +220,7 @@ class TestStatements:
         ]
 
     def test_long_lines(self):
-        """Of two long lines the part that differs is shown."""
+        """Of long lines the part that differs is shown, of many statements a few, of another layout that it is one."""
         line = "kernel void f(" + "global float const *x, " * 8
         texts = [repr(f"{line}{kind} n, int m)") for kind in ("int", "long")]
         before, after = (record(("kcl.Source", [("code", text)])) for text in texts)
@@ -232,15 +228,9 @@ class TestStatements:
             "  -... float const *x, global float const *x, int n, int m)",
             "  +... float const *x, global float const *x, long n, int m)",
         ]
-
-    def test_layout(self):
-        """Another layout of the same statements is said to be that."""
         texts = [[f"{blanks}{name * 30}" for name in "ab"] for blanks in ("", "  ")]
         words = "make_kernel: instructions: the same lines, written in another way"
         assert differences(*(record(made(*lines)) for lines in texts)) == [f"{CALL}, {words}"]
-
-    def test_many(self):
-        """Of many changed statements a few are shown, and the rest is counted."""
         before, after = (record(made(*(f"{name}[{i}] = {i}" for i in range(20)))) for name in "ab")
         lines = differences(before, after)
         assert (len(lines), lines[-1]) == (10, "  ... 32 more lines")
@@ -248,12 +238,8 @@ class TestStatements:
 
 class TestCalls:
     def test_moved(self):
-        """A moved call is gone and inserted."""
         after = record(BODY, tagged(1), split(2, 16))
         assert len(differences(BEFORE, after)) == 2
-
-    def test_exchanged(self):
-        """A call of another function stands for one that is gone and one that is inserted."""
         after = record(BODY, ("rename_iname", [("kernel", "call 1")]), tagged(2))
         assert differences(BEFORE, after) == [
             "call 2, split_iname is gone",
@@ -261,7 +247,6 @@ class TestCalls:
         ]
 
     def test_reference(self):
-        """A call that takes the result of another call is named."""
         calls = [made("a"), made("b"), split(1, 16), split(2, 8)]
         before, after = (
             record(*calls, ("merge", [("kernels", f"[call 3, call {last}]")])) for last in (4, 2)
@@ -270,14 +255,11 @@ class TestCalls:
         assert differences(before, after) == [f"call 5 (driver.py:50), {said}"]
 
     def test_place(self):
-        """Another place is no difference; a call without one is named without it."""
+        """Another place is no difference; a call without one is named without it. Of very many calls the first are told."""
         moved = json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))
         assert differences(BEFORE, moved) == []
         before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}]} for x in "12")
         assert differences(before, after) == ["call 1, f: x 1 -> 2"]
-
-    def test_many(self):
-        """Of very many calls the first are told, and the rest is counted."""
         after = record(made("a"), *(tagged(n, str(n)) for n in range(1, 31)))
         found = differences(record(made("a")), after)
         assert (len(found), found[-1]) == (21, "and 10 more calls differ")
@@ -295,7 +277,6 @@ def chains(draw):
 
 
 def written(chain):
-    """Return the record of a chain."""
     return record(
         *(
             (name, [*([("kernel", f"call {number}")] if number else []), *given.items()])
@@ -307,7 +288,6 @@ def written(chain):
 class TestAnyRecord:
     @given(chains())
     def test_same(self, chain):
-        """A record does not differ from itself."""
         assert differences(written(chain), written(chain)) == []
         assert measure_distance(list_calls(written(chain)), list_calls(written(chain))) == 0
 
@@ -331,33 +311,24 @@ class TestAnyRecord:
             ]
 
 
-class TestRead:
-    def test_record(self):
-        """A record comes back as it was written."""
-        described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
-        found = read(json.dumps(described).encode())
-        assert found == list_calls(described)
-        assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
-
-    def test_none(self):
-        """What is no record is None."""
-        calls = (b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}')
-        for part in (None, b"", b"{", b"[]", b"{}", *calls):
-            assert read(part) is None
+def test_read():
+    described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
+    found = read(json.dumps(described).encode())
+    assert found == list_calls(described)
+    assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
+    calls = (b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}')
+    for part in (None, b"", b"{", b"[]", b"{}", *calls):
+        assert read(part) is None
 
 
 class TestDistance:
     def test_distance(self):
         """An argument that differs counts on both sides, and so does a fact beside the calls."""
-        assert measure_distance(list_calls(BEFORE), list_calls(BEFORE)) == 0
+        before = list_calls(BEFORE)
         after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        assert measure_distance(list_calls(BEFORE), list_calls(after)) == 2
-        assert (
-            measure_distance(
-                list_calls(BEFORE), list_calls({**BEFORE, "beside": [["python", "3.11"]]})
-            )
-            == 1
-        )
+        beside = {**BEFORE, "beside": [["python", "3.11"]]}
+        for other, distance in ((BEFORE, 0), (after, 2), (beside, 1)):
+            assert measure_distance(before, list_calls(other)) == distance
 
     def test_files(self):
         """Records of other files are those of another program; a record without calls is nowhere."""

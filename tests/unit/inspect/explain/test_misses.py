@@ -21,14 +21,12 @@ OLD, NEW = Key([("source", "1"), ("option", "-DA=1")]), Key([("source", "1"), ("
 
 
 def stored(key, created=1, kernel="add"):
-    """Publish a program of a kernel."""
     layers.binary().publish(
         f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {})
     )
 
 
 def miss(kernel, key, **more):
-    """Emit a miss of a kernel."""
     events.emit(
         Event("binary", kernel, key.digest, "miss", "not in the cache", 0.5, 1), key, **more
     )
@@ -74,10 +72,8 @@ class TestPending:
     """A helper of PoCL's still writes an entry: its job holds all but the binary."""
 
     def pend(self, key):
-        """Leave a job that no helper takes."""
-        JobQueue(places.own()).add(
-            Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"})
-        )
+        about = {"kernel": "add", "created": 1}
+        JobQueue(places.own()).add(Entry(key, about, {"source.cl": b"kernel"}))
 
     def test_nearest(self):
         """The entry is compared like one that is written."""
@@ -100,7 +96,6 @@ class TestPending:
 
 class TestCall:
     def missed(self, *kernels):
-        """Emit a miss of each kernel."""
         for kernel in kernels:
             miss(kernel, NEW)
 
@@ -158,8 +153,6 @@ class TestCall:
         ]
 
     def test_ranks(self):
-        """Equal lines of ranks are one line."""
-        stored(OLD)
         self.missed("add")
         (miss,) = kcl.explain()
         title, *rest = misses.write_lines([miss] * 4)
