@@ -23,7 +23,6 @@ def tripled(factor=3):
 
 
 def launch(queue, factor=3):
-    """Launch a kernel; return the outcomes by layer."""
     looks = {}
     remove = kcl.add_hook(lambda event: looks.setdefault(event.layer, event.outcome))
     x = np.ones(4, np.float32)
@@ -57,7 +56,6 @@ def elsewhere(tmp_path):
 
 @pytest.fixture
 def saved(queue):
-    """A bundle with one kernel."""
     launch(queue)
     return kcl.save_artifacts()[0]
 
@@ -92,7 +90,6 @@ class TestSaveAndLoad:
         assert kcl.load_cache_artifacts(write([])) is None
 
     def test_twice(self, queue, saved, elsewhere):
-        """Saved twice, or loaded and saved, a bundle has the same bytes."""
         assert kcl.save_artifacts()[0] == saved
         elsewhere()
         kcl.load_artifacts(saved)
@@ -258,7 +255,6 @@ class TestArtifacts:
 
     @pytest.mark.faults
     def test_damaged_and_later(self, queue, saved, tmp_path):
-        """A damaged file is made anew; a file of a later format is left alone."""
         damaged, later = tmp_path / "damaged.kclb", tmp_path / "later.kclb"
         damaged.write_bytes(flipped(saved))
         later.write_bytes(MAGIC + b"\2" + bytes(60))

@@ -13,13 +13,11 @@ from kcl.inspect import purge
 
 
 def row(number: int, **metadata) -> Entry:
-    """Return a row of the generator layer."""
     about = {"front_end": "loopy", **metadata}
     return Entry(Key([Part("number", str(number))]), about, {"source.cl": b"kernel"})
 
 
 def program(number: int, binary: bytes = b"code", **metadata) -> Entry:
-    """Return an entry of the binary layer."""
     key = Key([Part("options", ""), Part("number", str(number))])
     return Entry(key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary})
 

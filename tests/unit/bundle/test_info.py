@@ -25,7 +25,6 @@ def counted(by=1):
 
 @pytest.fixture
 def keys(context):
-    """The keys of a kernel, by layer."""
     return counted().key(context, x=np.float32, y=np.float32)
 
 
@@ -65,7 +64,6 @@ def test_usable(keys, monkeypatch):
 
 
 def changed(key: Key, name: str, value: str | None) -> Key:
-    """Return a key with another value of a part, or without it."""
     assert name in dict(key.parts)
     parts = [
         Part(name, value) if part.name == name and value is not None else part for part in key.parts

@@ -40,7 +40,6 @@ class TestOutput:
     """What happens to the output, or to the command, leaves no traceback."""
 
     def piped(self, project, stdout, *arguments, **variables):
-        """Start a command with this stdout."""
         command = [sys.executable, "-m", "kcl", *arguments]
         streams = {"stdin": subprocess.PIPE, "stdout": stdout, "stderr": subprocess.PIPE}
         environment = project.child.environment(**variables)
@@ -68,7 +67,6 @@ class TestOutput:
     @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text")
     @pytest.mark.parametrize("encoding", ["utf-8:strict", "latin-1:strict"])
     def test_any_name(self, project, encoding):
-        """A path that is no text in the encoding of the output is printed all the same."""
         strange = os.fsencode(project.child.directory) + b"/caf\xff\xe2\x82\xac"
         variables = {"KCL_CACHE_DIR": os.fsdecode(strange), "PYTHONIOENCODING": encoding}
         command, environment = [sys.executable, "-m", "kcl", "status"], project.child.environment()
@@ -85,7 +83,6 @@ class TestOutput:
 
     @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
     def test_interrupted(self, project):
-        """Ctrl-C at a question ends the command with 1, and nothing was done."""
         kept = project.child.cache / "pocl" / "kcache" / "AB"
         kept.mkdir(parents=True)
         started = self.piped(project, subprocess.PIPE, "purge", "pocl")
@@ -102,7 +99,6 @@ class TestOutput:
 @pytest.mark.one_platform
 class TestColours:
     def on_terminal(self, project, **variables):
-        """Return what `kcl report` writes to a terminal."""
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "kcl", "report"]
         environment = project.child.environment(TERM="xterm", **variables)
@@ -129,7 +125,6 @@ class TestCompletion:
 
     @pytest.fixture
     def completed(self, cache):
-        """What a shell offers for the last word."""
         assert cache
         shell = ShellComplete(cli.main, {}, "kcl", "_KCL_COMPLETE")
         return lambda *words, start: {one.value for one in shell.get_completions([*words], start)}

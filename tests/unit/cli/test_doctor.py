@@ -33,7 +33,6 @@ def test_findings(monkeypatch):
 
 
 def test_remote(tmp_path, monkeypatch):
-    """A remote is tried, and its fault named with the cure; without one that is said."""
     assert "remote  " in run("doctor").output
     assert "none is set" in run("doctor").output
     monkeypatch.setenv("KCL_REMOTE", remotes.directory(tmp_path / "remote"))

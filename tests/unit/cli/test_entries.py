@@ -18,7 +18,6 @@ class TestUnusable:
 
     @pytest.fixture(params=["a file", "others can write"])
     def unusable(self, request, tmp_path):
-        """A cache directory that is none, or not the user's alone."""
         root = tmp_path / "unusable"
         if request.param == "a file":
             root.write_text("")
@@ -43,7 +42,6 @@ class TestUnusable:
         assert "Permission denied" in run("purge", "--yes", code=1).output
 
     def test_other_python(self, copy):
-        """A damaged file of another Python is named, and hides no entry."""
         other = pathlib.Path(copy.rows.location).with_name(
             "pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite"
         )
@@ -96,7 +94,6 @@ def test_unwritable(tmp_path, line):
 
 @pytest.mark.usefixtures("cache")
 def test_nothing_is_counted():
-    """These commands look nothing up: they leave no event and no record."""
     before = journal.count_by_day()
     run("ls")
     run("show", "typed")

@@ -13,12 +13,10 @@ from kcl.foreign.table import ROWS
 
 
 def shown() -> dict[str, dict]:
-    """Return what `kcl env --json` says, by variable."""
     return {line["variable"]: line for line in json.loads(run("env", "--json").stdout)}
 
 
 def test_every_variable():
-    """Each setting of kcl and each variable of every other cache is there, with those who read it."""
     lines = shown()
     assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
     for name, row in ROWS.items():

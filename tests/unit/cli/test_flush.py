@@ -40,7 +40,6 @@ def test_completes(project):
 class TestLeft:
     @pytest.fixture
     def started(self, monkeypatch):
-        """The helpers that were started; none of them works."""
         helpers = []
         monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: helpers.append(1))
         return helpers

@@ -28,7 +28,6 @@ def test_nothing_to_do(monkeypatch):
 
 @pytest.mark.usefixtures("copy")
 def test_removes():
-    """A dry run shows what would go, as JSON too; then it goes."""
     listed, before = len(list(inventory.entries())), files()
     dry = ("gc", "--max-size", "20K", "--dry-run")
     (count,) = re.findall(r"^(\d+) entr.* would be removed", run(*dry).output, re.MULTILINE)

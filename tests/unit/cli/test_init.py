@@ -17,7 +17,6 @@ from kcl.cache.faults import CacheWarning
 
 
 def init(*words: str, code=0):
-    """Run `kcl init` in the working directory."""
     done = run("init", *words, code=code)
     process.reset()
     return done

@@ -22,7 +22,6 @@ def trusted():
 
 
 def test_new():
-    """The public line is printed alone on stdout, and the secret half is nobody else's."""
     remotes.demand("cryptography")
     done = run("key", "new", "mine")
     assert seal.key_of(done.stdout) == seal.signing()[0]
@@ -48,7 +47,6 @@ class TestTrust:
         assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
 
     def test_of_others(self):
-        """Keys that others could have written are not believed."""
         run("key", "trust", LINE)
         path = pathlib.Path(seal.path_of("team", seal.TRUSTED))
         path.chmod(0o666)
@@ -62,7 +60,6 @@ class TestTrust:
 class TestForget:
     @pytest.fixture
     def row(self):
-        """An entry that the key `team` brought, beside one that was made here."""
         run("key", "trust", LINE)
         process.reset()
         signed = {"signers": [seal.key_of(LINE).id]}

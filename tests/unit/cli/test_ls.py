@@ -68,7 +68,6 @@ def test_elsewhere(copy):
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("sort", catalogue.SORTS)
 def test_sort(sort):
-    """Words are sorted up, numbers and times down; a limit takes the first."""
     entries = json.loads(run("ls", "--json", "--sort", sort).output)
     member = {"size": "bytes", "took": "build_seconds", "used": "last_used"}.get(sort, sort)
     is_text = sort in ("kernel", "layer", "device")
@@ -79,7 +78,6 @@ def test_sort(sort):
 
 
 def test_parameters(monkeypatch):
-    """Parameters are whole at 80 columns, in several lines, and dtypes stand by their names."""
     monkeypatch.setenv("COLUMNS", "80")
     same = {"rows": "16", "columns": "16", "order": "'column-major'"}
     for number, text in enumerate(("dtype('float32')", "dtype('<f8')")):

@@ -8,7 +8,6 @@ from kcl import option
 
 
 def left(project) -> list[str]:
-    """Return the files that lie in home and cache of a project."""
     below = [*project.child.cache.rglob("*"), *project.child.home.rglob("*")]
     return [str(path) for path in below if path.is_file() or path.is_symlink()]
 
@@ -69,7 +68,6 @@ class TestAsking:
         return found
 
     def test_no(self, place):
-        """Whoever does not say yes keeps everything, and the exit status is 1."""
         for text in ("n\n", ""):
             assert str(place) in run("purge", text=text, code=1).stdout
             assert place.exists()
@@ -77,7 +75,6 @@ class TestAsking:
         assert not place.exists()
 
     def test_nothing(self, project):
-        """Where there is nothing, nobody is asked, and nothing is made."""
         done = kcl(project, "purge", "--all")
         assert (done.returncode, done.stdout) == (0, "there is nothing to remove\n")
         assert not project.child.cache.exists()
@@ -86,13 +83,11 @@ class TestAsking:
         "words", ["nonsense", "--older soon", "--kernel x pocl", "--kernel x --all", "--older 1"]
     )
     def test_wrong_use(self, place, words):
-        """A layer, an age or a combination that there is not is a wrong use, and nothing happens."""
         said = run("purge", "--yes", *words.split(), code=2).stderr
         assert "--older" not in words or "write 90min, 12h, 30d or 4w" in said
         assert place.exists()
 
     def test_refused(self, place, tmp_path):
-        """A link in a cache's place is said and left alone; the rest goes, and the exit status is 1."""
         treasure = tmp_path / "treasure"
         treasure.write_text("kept")
         (tmp_path / "own" / "pytools").mkdir()

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
-    """A remote of plain files with the packs of two projects."""
     found = remotes.with_row(tmp_path, monkeypatch)
     for name in ("app", "other one"):
         used.leave(name, [("generator", ROW.key.digest)])

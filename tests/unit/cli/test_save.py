@@ -13,7 +13,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def held(file):
-    """Return the entries in a file, by layer and address."""
     return dict(contents.unpack(file.read_bytes(), CacheInfo()))
 
 

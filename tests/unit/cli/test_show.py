@@ -16,12 +16,10 @@ pytestmark = pytest.mark.one_platform
 
 
 def printed(*words):
-    """Return what the command prints, without blank lines around it."""
     return run("show", *words).stdout.strip()
 
 
 def text(entry, part):
-    """Return a text in an entry, without blank lines around it."""
     return entry.parts[part].decode().strip()
 
 

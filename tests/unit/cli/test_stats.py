@@ -12,7 +12,6 @@ pytestmark = pytest.mark.one_platform
 
 @pytest.mark.usefixtures("cache")
 def test_by_layer(filled):
-    """Alone it adds up by layer, in the order of the line."""
     head, generator, binary = run("stats").output.splitlines()
     counted = ["layer", "hits", "misses", "bypassed", "errors", "hit", "rate", "spent", "saved"]
     assert head.split() == counted

@@ -65,7 +65,6 @@ class TestJson:
         assert " 0 B " not in off  # what nobody looked at is not said to be empty
 
     def test_empty(self, tmp_path):
-        """An empty cache is no fault, and stays empty."""
         document, rows = said()
         assert rows["binary"]["entries"] == rows["generator"]["entries"] == 0
         assert rows["binary"]["hit_rate"] is None
@@ -100,7 +99,6 @@ class TestText:
         assert "neo " in status()
 
     def test_neighbour(self, monkeypatch, tmp_path):
-        """A neighbour that holds something is shown, with its directory and the variable that decided."""
         monkeypatch.setenv("MESA_SHADER_CACHE_DIR", str(tmp_path / "mesa"))
         path = tmp_path / "mesa" / "mesa_shader_cache" / "ab" / ("0" * 38)
         path.parent.mkdir(parents=True)
@@ -110,7 +108,6 @@ class TestText:
         assert line.split()[-2:] == [str(tmp_path / "mesa"), "MESA_SHADER_CACHE_DIR"]
 
     def test_pending(self):
-        """Programs that wait to be completed are counted."""
         queue = JobQueue(settings.folder("kcl"))
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
@@ -135,7 +132,6 @@ class TestText:
     ],
 )
 def test_faults(tmp_path, path, words):
-    """A directory or a file that cannot be used is told with the remedy, and the exit status is 1."""
     place = tmp_path / "cache" / path
     place.parent.mkdir(parents=True, mode=0o700)
     (tmp_path / "cache").chmod(0o700)

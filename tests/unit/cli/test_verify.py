@@ -10,7 +10,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def verify(*options, code=0):
-    """Return what `kcl verify --json` checked, and the places and reasons of what is damaged."""
     said = json.loads(run("verify", "--json", *options, code=code).stdout)
     return said["checked"], {fault["place"]: fault["reason"] for fault in said["damaged"]}
 
@@ -42,7 +41,6 @@ def test_damaged(copy):
 
 
 def test_of_pocl(monkeypatch, tmp_path):
-    """Damaged files in PoCL's own cache are named, and what becomes of them."""
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     path = tmp_path / "pocl" / "AB" / ("C" * 37) / "program.bc"
     path.parent.mkdir(parents=True)

@@ -36,7 +36,6 @@ class TestEntries:
             kcl.entries("binaries")
 
     def test_in_a_notebook(self):
-        """A notebook shows the entries as a table with a line for each."""
         entries = kcl.entries()
         shown = entries._repr_html_()
         assert shown.count("<tr>") == len(entries) + 1
@@ -46,7 +45,6 @@ class TestEntries:
 
 
 def test_unreadable(tmp_path):
-    """What cannot be read is left out, with a warning that names it."""
     option.cache_dir(tmp_path)
     place = address("0" * 64, "device", "bad")
     Directory(tmp_path / "pyopencl" / "kcl-binary-v1").put(place, b"no entry")

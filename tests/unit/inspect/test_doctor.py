@@ -44,7 +44,6 @@ def test_a_check_that_cannot_end(monkeypatch, tmp_path):
 
 class TestFiles:
     def test_directories(self, monkeypatch, tmp_path):
-        """A directory that others can write, and one that cannot be made, are problems with their cures."""
         (tmp_path / "cache").mkdir()
         os.chmod(tmp_path / "cache", 0o777)
         assert "chmod go-w" in only({*doctor.directories()}).words
@@ -84,7 +83,6 @@ class TestFiles:
         ("limit", "severity"), [("_FULL", "problem"), ("_ALMOST_FULL", "warning")]
     )
     def test_disk(self, monkeypatch, limit, severity):
-        """A disk with less room than is needed is a problem, with less than is good to have a warning."""
         assert list(doctor.disk()) == []
         monkeypatch.setattr(doctor, limit, 1 << 62)
         assert {finding.severity for finding in doctor.disk()} == {severity}

@@ -18,7 +18,6 @@ from kcl.inspect.inventory import Refusal
 
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
-    """Return an entry of a program."""
     about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5}
     device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
     key = Key([Part("source", f"{kernel} {number}")])
@@ -44,7 +43,6 @@ def stores(tmp_path):
 
 
 def fill(stores, *kernels, count=1):
-    """Put a program and the rows of code for each kernel into the stores."""
     binaries, rows = stores
     for kernel in kernels:
         for number in range(count):
@@ -156,7 +154,6 @@ class TestFaults:
 
 
 def found(text):
-    """Return the addresses of the entries that a text names."""
     return [one.address for one in inventory.find_named(text, [*inventory.entries()])]
 
 

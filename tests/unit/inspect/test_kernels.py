@@ -17,7 +17,6 @@ from kcl.inspect.kernels import LookSummary
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
-    """Return a look-up."""
     facts = {"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
     return LookSummary(layer, kernel, outcome, "", digest, **facts)
 
@@ -48,12 +47,10 @@ def test_macros(options, is_same):
 
 
 def entries(*held):
-    """Return entries by the first digits of their digests."""
     return {one.digest[:DIGITS]: one for one in held}
 
 
 def of_this_process():
-    """Return the rows of this process."""
     run, missed = journal.of_this_run()
     return kernels.group_records([run], missed)
 
@@ -90,7 +87,6 @@ class TestRows:
 
     @pytest.mark.parametrize("off", ["generator", "binary"])
     def test_layer_off(self, off):
-        """Where a layer is off each set of parameters has its row."""
         other = "binary" if off == "generator" else "generator"
         held = [stored(other, "scaled", source, block=source) for source in "ab"]
         looks = []
@@ -105,7 +101,6 @@ class TestRows:
             assert ends == ["bypass", "hit"]
 
     def test_partial_hit(self):
-        """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
         missed = look("binary", outcome="miss", saved=0.0)
         found = rows([look("generator", digest=code.digest), missed], code)

@@ -14,7 +14,6 @@ FINDINGS = PRINT.format("[finding[:2] for finding in doctor.installed()]")
 
 
 def asked(child, loopy, code=HERE):
-    """Return what a process with this loopy says of it."""
     return child.json(code, PYTHONPATH=f"{loopy.path}:{child.environment()['PYTHONPATH']}")
 
 

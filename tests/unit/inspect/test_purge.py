@@ -64,7 +64,6 @@ class TestPurge:
         assert left() == {"generator": both, "binary": []}
 
     def test_refused(self, monkeypatch):
-        """What the system refuses is told, and the rest goes."""
         remove = purge.remove_path
 
         def refuse(path):
@@ -88,7 +87,6 @@ class TestPurge:
 
 
 def found(name: str, **keywords):
-    """Return items and refusals of a cache."""
     refusals: list[inventory.Refusal] = []
     return list(purge.find_items(name, refusals, **keywords)), refusals
 
@@ -105,7 +103,6 @@ def treasure(tmp_path):
 
 class TestItems:
     def test_own(self):
-        """Of the folders that kcl shares with others only its own names are found, with their sizes."""
         put("first")
         put("first", layer="generator", function="f")
         database = layers.generator().place
@@ -122,7 +119,6 @@ class TestItems:
         assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
 
     def test_links(self, treasure, monkeypatch):
-        """A link in the place of a cache directory or of what is in it is refused, and left alone."""
         pathlib.Path(settings.folder("kcl")).parent.mkdir(parents=True)
         os.symlink(treasure, settings.folder("kcl"))
         os.makedirs(settings.folder("pyopencl"))
@@ -152,7 +148,6 @@ def test_removes(treasure):
 
 class TestEntries:
     def chosen(self, names, kernel, older):
-        """Return the addresses of the entries that a wish takes, by layer."""
         items = purge.make_plan(names, False, older, kernel).items
         return {(item.cache, address) for item in items for address in item.addresses}
 

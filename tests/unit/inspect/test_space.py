@@ -13,7 +13,6 @@ from kcl.inspect import inventory, purge, space
 
 
 def keep(bound):
-    """Remove what a choice says; returns the names of the kernels that are left."""
     removal, _entries = space.choose(bound)
     purge.remove(removal, "a test")
     assert removal.refusals == []
@@ -22,7 +21,6 @@ def keep(bound):
 
 @pytest.fixture
 def recipe(queue):
-    """Make the code of a recipe under a name; returns its rows."""
 
     def make(name):
         def body():
@@ -70,13 +68,11 @@ class TestChosen:
         assert entries == {"generator": "b", "binary": "b"}
 
     def test_pinned(self):
-        """A pinned kernel stays, by name, pattern or digest."""
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
         space.save_pins(["k9", where[8][-64:], "nobody*"])
         assert keep(30_000) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
-        """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
         assert {row.kind for row in gone} == {"code", "base"}
         space.save_pins(["stays"])

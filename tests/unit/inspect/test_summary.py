@@ -20,7 +20,6 @@ def rows(text):
 
 class TestReport:
     def test_unused(self):
-        """Layers that nobody used say so; asking opens nothing."""
         head, lines = rows(kcl.report())
         assert " ".join(head) == "layer hits misses bypassed errors seconds saved bytes"
         assert lines["generator:"][1:] == lines["binary:"][1:] == ["not", "used"]
@@ -59,7 +58,6 @@ class TestReport:
         assert "binary: memory only" in kcl.report().splitlines()
 
     def test_off(self, monkeypatch):
-        """A layer that is off, or off for recipes of one front end, says which switch did it."""
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         layers.binary()
         assert "off: KCL_NO_CACHE=binary" in kcl.report()

@@ -93,7 +93,6 @@ class TestInstall:
         monkeypatch.setattr(cl.Program, "build", mine.__wrapped__)
 
     def test_import_that_fails(self, package):
-        """A package that cannot be imported raises its own error, and may be imported later."""
         package(body="1 / 0")
         kcl.install()
         with pytest.raises(ZeroDivisionError):

@@ -33,7 +33,6 @@ def added(queue, program):
 
 class TestBuild:
     def test_served(self, queue, looks):
-        """A program of a source is kcl's, and tells its source, options and duration as pyopencl's."""
         program = cl.Program(queue.context, SOURCE)
         assert program.build("-DN=2") is program
         assert [look[:2] for look in looks] == [("binary", "add")]
@@ -108,7 +107,6 @@ class TestBuild:
         assert kcl.entries("binary") == []
 
     def test_strict_unknown(self, queue, monkeypatch):
-        """A value of KCL_STRICT that is not understood is raised, and not taken for a fault of kcl."""
         monkeypatch.setenv("KCL_STRICT", "hits")
         layers.reset()
         with pytest.raises(kcl.SettingError, match="'hits' is not one of hit, fault"):

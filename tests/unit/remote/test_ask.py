@@ -185,7 +185,6 @@ class TestFaults:
         "address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"]
     )
     def test_refused(self, remote, address):
-        """A dead port costs no timeout."""
         remotes.demand("redis", "obstore")
         remote.at(address.format(remotes.free_port()), remote_timeout="5s")
         asked = Asked()

@@ -13,7 +13,6 @@ from kcl.remote import child
 
 @pytest.fixture
 def address(tmp_path):
-    """A remote of plain files that needs no signature."""
     found = remotes.directory(tmp_path / "remote")
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
     return found

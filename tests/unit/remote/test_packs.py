@@ -74,7 +74,6 @@ def made(*kernels, size=100):
 
 
 def row(kernel, size=100):
-    """Return a row of the generator layer that does not compress."""
     text = random.Random(kernel).randbytes(size)
     return Entry(
         Key([Part("kernel", kernel)]), {"front_end": "loopy", "kernel": kernel}, {"source.cl": text}
@@ -82,12 +81,10 @@ def row(kernel, size=100):
 
 
 def bundled(kernel):
-    """Return a bundle with one entry."""
     return contents.pack({("generator", row(kernel).key.digest): row(kernel)}, CacheInfo())
 
 
 def brought():
-    """Return the keys under which kernels came."""
     return {entry.kernel: signers for entry, signers in purge.list_signed([])}
 
 

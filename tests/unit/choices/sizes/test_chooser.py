@@ -68,14 +68,12 @@ def written(kernel, queue, size, **named):
 
 
 def added(kernel, queue, size):
-    """Launch `axpy`; return True if the numbers are right."""
     x = np.arange(size, dtype=np.float32)
     _event, (z,) = kernel(queue, x=x)
     return np.array_equal(z, 2 * x + 1)
 
 
 def multiplied(kernel, queue, elements, extent):
-    """Launch `product`; return True if the numbers are right."""
     a = np.arange(elements * extent * extent, dtype=np.float64).reshape(elements, extent, extent)
     x = np.ones((elements, extent))
     _event, (z,) = kernel(queue, a=a, x=x)
@@ -83,7 +81,6 @@ def multiplied(kernel, queue, elements, extent):
 
 
 def variants(kernel):
-    """Return the number of variants of a handle, as its repr has it."""
     return int(repr(kernel).split(": ")[1].split()[0])
 
 
@@ -178,7 +175,6 @@ class TestVariants:
         assert "not fixed" in kernel.explain(queue, n=10, k=5)
 
     def test_unknown_sizes(self, queue):
-        """A call without the argument, or with another kind of it, gets the error of the kernel."""
         with pytest.raises(LoopyError, match="x"):
             axpy()(queue)
         with pytest.raises(LoopyError, match="x"):
@@ -241,7 +237,6 @@ class TestNamed:
 @pytest.mark.one_platform
 class TestHandle:
     def test_bind(self, queue):
-        """A bound launch takes the sizes of its variant, by name too, and refuses others."""
         x = cl_array.to_device(queue, np.ones(128, np.float32))
         z = cl_array.zeros_like(x)
         launch = axpy().bind(queue, x=x[:64], z=z[:64])

@@ -43,7 +43,6 @@ def question(workshop, question_of):
 
 @pytest.fixture
 def bench(workshop, question, monkeypatch):
-    """A bench with one child at a time."""
     monkeypatch.setattr(settings, "processors", lambda: 1)
     with Bench(question, trial(workshop, ""), workshop.folder) as made:
         yield made
@@ -85,7 +84,6 @@ class TestCheck:
 
 class TestRace:
     def test_ratios(self, bench, workshop):
-        """All race against the default; who is far behind is out, who stays to the end is returned."""
         near, slow = trial(workshop, ";"), trial(workshop, SLOW)
         bench.check([near, slow], later())
         assert set(bench.race([near, slow], 15, later())) <= {near}
@@ -202,7 +200,6 @@ DEFAULT = {"per": 4, "factor": 1.0, "tail": 0}
 class TestCompare:
     @pytest.fixture
     def verdicts(self, files_of, question_of, monkeypatch):
-        """Return a function that tells the verdicts of choices of a reduction, one child at a time."""
         monkeypatch.setattr(settings, "processors", lambda: 1)
         files = files_of(partial(), x=np.ones(100, np.float32))
 
@@ -266,7 +263,6 @@ class TestLeft:
         assert found.verdict.detail.endswith("with drawn numbers")
 
     def test_limit(self, workshop, question):
-        """A question has a third of the time that is left, at most the seconds of a candidate."""
 
         def made(seconds, **limit):
             return Bench(question, workshop.default, workshop.folder, later(seconds), **limit)

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.slow_platforms
     space=kcl.space(block=[4, 8]).where(lambda block, n: block == 4 or n % block == 0),
 )
 def stencil(block=4):
-    """A stencil: the input has two rows more than the output."""
     import loopy as lp
 
     if block == 0:
@@ -45,7 +44,6 @@ def workshop(files_of):
 
 @pytest.fixture
 def question(files_of, question_of):
-    """Return a function that makes the question of a call with more arguments."""
     return lambda **more: question_of(files_of(stencil(), **{**CALL, **more}))
 
 
@@ -118,7 +116,6 @@ def generating(kind="right", amount=1 << 34):
 class TestGenerator:
     @pytest.fixture
     def files(self, files_of, platform_name):
-        """The files of a tuning whose candidates are generated in a child."""
         if platform_name != "pocl":
             pytest.skip("the recipes run in this process")
         return files_of(generating())
@@ -157,7 +154,6 @@ class TestGenerator:
     space=kcl.space(local=[1, 2], cases=[{"place": np.array([2, 0, 1])}]),
 )
 def gathering(local=1):
-    """Read where integers say."""
     text = """kernel void gathering(global long *place, global double *x, global double *y, int n)
               { int i = get_global_id(0); y[i] = x[place[i]]; }"""
     place, x = kcl.Array("place", np.int64, "n", "in"), kcl.Array("x", np.float64, 8, "in")
@@ -172,7 +168,6 @@ class TestCases:
         return files_of(gathering(), place=np.zeros(8, int), x=np.arange(8.0))
 
     def test_forms(self, files, question_of):
-        """Each case is a form: the call with other arguments, and with its own sizes."""
         form = question_of(files).forms["cases[0]"]
         assert np.array_equal(np.load(form.arrays["place"].path), [2, 0, 1])
         assert np.array_equal(np.load(form.arrays["x"].path), np.arange(8.0))
@@ -192,7 +187,6 @@ class TestCases:
 
 class TestFolder:
     def test_goes_away(self, tmp_path, monkeypatch):
-        """The folder is for its user alone, and goes away, also after an error."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         with contextlib.suppress(ValueError), candidates.folder() as made:
             assert stat.S_IMODE(os.stat(made).st_mode) == 0o700

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow_platforms
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
-    """Write one array, and change another one."""
     return elementwise("accumulating", text, local_size=1, x="in", w="inout", z="out")
 
 
@@ -57,12 +56,10 @@ def bench(begun):
 
 
 def default(bench):
-    """Return the launcher of the default."""
     return next(iter(bench._launchers.values()))
 
 
 def verdict(bench, workshop, text):
-    """Return outcome and detail of a candidate."""
     return bench.check({"": workshop.trial({"text": text}).codes[""]})[0]
 
 

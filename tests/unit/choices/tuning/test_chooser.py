@@ -32,7 +32,6 @@ EXACT = (
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=EXACT)
 def axpy(block=64, exact=False):
-    """Assume that the block divides the size, if the choice says so."""
     import loopy as lp
 
     knl = lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2), name="axpy")
@@ -60,7 +59,6 @@ def filling(value=1, how="right"):
 
 @kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(value=[1, 2]))
 def both(n: kcl.Size, value=1):
-    """Ask for a size itself, beside the choice."""
     return elementwise("both", f"x[i] = {value} + {n.multiple} * 100;", np.int32, x="inout")
 
 
@@ -102,7 +100,6 @@ def valued(value=1):
 
 
 def row(*sizes, ratio=0.5, **choice):
-    """Return the row of a choice."""
     return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2")
 
 
@@ -114,7 +111,6 @@ def added(kernel, queue, size, dtype=np.float32):
 
 
 def filled(kernel, queue):
-    """Launch `filling`; return the value that it wrote."""
     _event, (x,) = kernel(queue, x=np.zeros(4, np.int32))
     assert len(set(x.tolist())) == 1
     return x[0]
@@ -224,7 +220,6 @@ class TestDispatch:
         assert "block=64" in added(never(), queue, 1001)
 
     def test_default_stays(self, queue):
-        """A row may say that the default stays, though its value is in no list."""
         recipe = kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[16, 32]))(
             axpy.function
         )
@@ -580,7 +575,6 @@ class TestFailingChoices:
         assert table.rows[0].outcome == "ok"
 
     def test_error_of_the_call(self, queue):
-        """An error that the defaults raise too is the user's: nothing is marked."""
         kernel = axpy()
         table = axpy_table(kernel, queue, row(100, block=16, exact=False))
         for wrong in ({}, {"x": 4.0}, {"x": np.zeros(100, np.float32), "y": 3}):
@@ -697,7 +691,6 @@ class TestDeclaration:
             kcl.kernel(sizes={"n": "x.shape[0]"}, space=space)(axpy)
 
     def test_pure(self, queue):
-        """A pure recipe may have a space, and sizes that are none of its parameters."""
         pure, space = {"pure": True, "version": "1"}, kcl.space(value=[1, 2])
         recipe = kcl.kernel(**pure, sizes=kcl.sizes(n="x.size"), space=space)(filling.function)
         put(recipe(), queue, row(4, value=2), x=np.zeros(4, np.int32))

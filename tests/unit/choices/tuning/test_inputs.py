@@ -11,7 +11,6 @@ from kcl.code import Argument, Code, Invoker, ProgramText
 
 
 def code(*arguments, **inferred):
-    """Return code with these arguments: name, dtype, and whether it is required."""
     table = tuple(Argument(name, "Array", dtype, needed) for name, dtype, needed in arguments)
     text = ProgramText("k", "", (), ("k",))
     return Code(text, Invoker("source", "", "invoke", table, inferred, {}, []))
@@ -206,7 +205,6 @@ def curving(text="x[i] - 2*x[j] + x[k]"):
 
 @kcl.kernel(space=kcl.space(local=[1, 2]))
 def scattering(local=1):
-    """Write where integers say."""
     body = """kernel void scattering(global float *x, global int *place, global float *y)
               { int i = get_global_id(0); y[(i + place[i]) % 64] = x[i]; }"""
     inputs = [kcl.Array("x", np.float32, 64, "in"), kcl.Array("place", np.int32, 64, "in")]

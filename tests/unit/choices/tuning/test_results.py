@@ -9,7 +9,6 @@ NEXT = np.nextafter(np.float32(2), np.float32(3))
 
 
 def difference(one, other):
-    """Compare one array with another by few units in the last place."""
     return results.difference(
         {"x": one}, {"x": other}, lambda _name, dtype: (4 * float(np.finfo(dtype).eps), 0.0)
     )

@@ -17,7 +17,6 @@ def run(searching, time):
 
 
 def each(searching, time):
-    """Answer a search until it ends; return what it asked for, one after the other."""
     return [choice for choices in run(searching, time) for choice in choices]
 
 

@@ -19,12 +19,10 @@ DAY = "2026-11-26"
 
 
 def row(*sizes, block=16, ratio=0.5, **fields):
-    """Return a row with a choice of a block."""
     return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, DAY, "loopy 2025.2", **fields)
 
 
 def fact(*sizes, block=16, outcome="ok", detail=""):
-    """Return the outcome of a block."""
     end = {"outcome": outcome, "detail": detail}
     return Row(sizes, {"block": block}, None, 1, 0, 0, 0.0, DAY, **end)
 
@@ -129,7 +127,6 @@ class TestRows:
         assert tables.read_rows(Entry(KEY, {"rows": rows}, {}), "table") == []
 
     def test_damaged(self, tmp_path):
-        """A damaged file, and the entry of another key in its place, are no table, and are replaced."""
         stored().put(row(64))
         (file,) = (tmp_path / "cache" / "kcl" / "tuning").iterdir()
         file.write_bytes(file.read_bytes()[:-1] + b"?")
@@ -142,7 +139,6 @@ class TestRows:
         assert [one.sizes for one in stored().rows] == [(32,)]
 
     def test_unwritable(self, tmp_path):
-        """A place that cannot be written costs the row for later processes, and nothing else."""
         (tmp_path / "cache" / "kcl").mkdir(parents=True, mode=0o700)
         (tmp_path / "cache" / "kcl" / "tuning").write_text("a file")
         table = stored()

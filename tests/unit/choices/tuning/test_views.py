@@ -31,13 +31,11 @@ DAY = "2026-11-26"
 
 
 def row(size, value, **fields):
-    """Return the row of a decision."""
     end = {"versions": "loopy 2025.2", "seconds": 2e-6, "gigabytes": 4.0, **fields}
     return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, DAY, **end)
 
 
 def fact(size, value, outcome="ok", level=1, detail=""):
-    """Return what became of a candidate."""
     ratio, end = (0.5 if outcome == "ok" else None), {"outcome": outcome, "detail": detail}
     return Row((size,), {"value": value}, ratio, level, 0, 0, 0.0, DAY, **end)
 
@@ -131,7 +129,6 @@ class TestCommands:
 
     @pytest.mark.usefixtures("table")
     def test_explain(self):
-        """`kcl explain` says which row served each size of the last run, or which is nearest."""
         said = " ".join(run("explain", "chosen").output.split())
         served = "value=2, measured at n=4"
         assert f"tuning of chosen: n = 4: {served}, takes 0.5 of the time of the default" in said
@@ -140,7 +137,6 @@ class TestCommands:
         assert "tuning of" not in run("explain", "another", code=1).output
 
     def test_unpack(self, table, tmp_path):
-        """`kcl unpack` writes the table, the outcomes by level, and links to the programs by number."""
         run("unpack", str(tmp_path / "tree"))
         folder = tmp_path / "tree" / "recipes" / "chosen" / table.key.digest
         program = folder / "programs" / "0"
@@ -164,7 +160,6 @@ class TestCommands:
 
 class TestBundles:
     def test_saved_and_loaded(self, table, queue, monkeypatch, tmp_path):
-        """A table travels in a bundle: elsewhere the same choices are served, and nothing is measured."""
         data, info = kcl.save_artifacts()
         assert table.key.digest in info.artifacts["tuning"]
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
@@ -216,7 +211,6 @@ class TestBundles:
         assert "POCL_WORK_GROUP_METHOD" in unusable[table.key.digest]
 
     def test_foreign(self, table, tmp_path):
-        """A table of another form is passed over by every command."""
         place = f"table-{table.key.digest}"
         store = Directory(os.path.join(os.environ["XDG_CACHE_HOME"], "kcl", "tuning"))
         device = {"rows": 3, "kernel": ["chosen"], "device": 4}

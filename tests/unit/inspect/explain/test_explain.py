@@ -32,17 +32,14 @@ def recipe(**parts):
 
 
 def known(key, written=0.0, texts=None):
-    """Return an entry that holds code."""
     return Candidate(key, written, lambda: texts or Texts())
 
 
 def said(explanation):
-    """Return the sentences."""
     return [change.sentence for change in explanation[1]]
 
 
 def sentences(before, missed, texts=Texts()):  # noqa: B008 (never changed)
-    """Return what is said of an earlier entry and a missed key."""
     return [change.sentence for change in find_changes(before, missed, texts)]
 
 

@@ -33,7 +33,6 @@ def made(*statements, loops=LOOPS):
 
 
 def split(kernel, length, **more):
-    """Return a call of split_iname on the result of another call."""
     arguments = [
         ("kernel", f"call {kernel}"),
         ("split_iname", "'i'"),
@@ -43,7 +42,6 @@ def split(kernel, length, **more):
 
 
 def tagged(kernel, tag="l.0"):
-    """Return a call of tag_inames on the result of another call."""
     return "tag_inames", [("kernel", f"call {kernel}"), ("iname_to_tag", repr({"i_inner": tag}))]
 
 

@@ -33,13 +33,11 @@ def miss(kernel, key, **more):
 
 
 def explain(texts=Texts(), begun=None, made={}):  # noqa: B006, B008 (never changed)
-    """Explain a miss of the kernel by what lies in the binary layer."""
     now = time.time()
     return Shelf("binary", made).explain("add", NEW, texts, now, now if begun is None else begun)
 
 
 def now(kernel):
-    """Explain in words why the key would miss now."""
     moment = time.time() + 1.0
     return write_explanation(Shelf("binary").explain(kernel, NEW, Texts(), moment, moment))
 
@@ -76,7 +74,6 @@ class TestPending:
         JobQueue(places.own()).add(Entry(key, about, {"source.cl": b"kernel"}))
 
     def test_nearest(self):
-        """The entry is compared like one that is written."""
         self.pend(OLD)
         nearest, changes = explain(Texts({"source": "void"}))
         assert [change.part for change in changes] == ["option"]
@@ -100,7 +97,6 @@ class TestCall:
             miss(kernel, NEW)
 
     def test_fields(self):
-        """A miss says which look-up, and what differs from the nearest entry."""
         stored(OLD)
         self.missed("add", "add")
         (miss,) = kcl.explain()
@@ -111,7 +107,6 @@ class TestCall:
         assert miss.words[0] == "add, binary layer: miss (2 times)"
 
     def test_chosen(self):
-        """A kernel and a limit narrow the list; the last ones stay."""
         self.missed("add", "sub", "mul")
         assert [miss.kernel for miss in kcl.explain()] == ["add", "sub", "mul"]
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]

@@ -49,7 +49,6 @@ def totals():
 
 class TestKept:
     def test_rows(self):
-        """The counters of all processes add up by day, layer and kernel."""
         end(HIT, HIT._replace(kernel="sum"), MISS)
         end(HIT)
         today = time.strftime("%Y-%m-%d")
@@ -145,7 +144,6 @@ class TestLate:
         monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
 
     def left(self, *values, past=0.0):
-        """Leave late switches with these values, so many seconds ago."""
         self.past = past
         events.emit(HIT)
         records.write((), [{**self.LATE, "value": value} for value in values])
@@ -180,7 +178,6 @@ class TestLate:
 
 class TestBounds:
     def ages(self, root):
-        """Write four records, the oldest first, and return their names."""
         order = []
         for number in range(4):
             end(HIT._replace(kernel=f"kernel {number}"))
@@ -208,7 +205,6 @@ class TestBounds:
         assert records.write()
 
     def test_many_names(self):
-        """A process that makes names without end keeps a bounded number of them, and counts all."""
         for number in range(events.MOST_NAMES + 10):
             events.emit(HIT._replace(kernel=f"kernel {number}"))
         records.write()
@@ -313,7 +309,6 @@ class TestProcesses:
 
 
 def ran(name, began, ended, driver="driver.py", folder="/a"):
-    """Leave the record of a process with one look-up."""
     record = records.describe_process() | {
         "name": name,
         "driver": driver,
