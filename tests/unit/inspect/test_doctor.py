@@ -67,7 +67,7 @@ class TestFiles:
         assert list(doctor.directories()) == []
 
     def test_read_only(self, monkeypatch, tmp_path):
-        """An own cache that cannot be written is read, and no problem; nor is one on a network file system."""
+        """An own cache that cannot be written is read, and no problem."""
         for folder in ("kcl", "pyopencl", "pytools"):
             (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
         option.cache_dir(tmp_path / "own")
@@ -76,6 +76,8 @@ class TestFiles:
             doctor.usable, "fault", lambda path, **_how: "a fault" * path.startswith(own)
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
+
+    def test_network(self, monkeypatch):
         monkeypatch.setattr(trust, "is_network", lambda _path: True)
         assert {finding.severity for finding in doctor.directories()} == {"note"}
 

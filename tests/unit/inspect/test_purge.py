@@ -20,7 +20,7 @@ from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.foreign.table import ROWS
-from kcl.inspect import inventory, purge
+from kcl.inspect import purge
 from kcl.inspect.history import records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -86,8 +86,8 @@ class TestPurge:
         assert gone == [(first[-64:], "kcl purge")] * 2
 
 
-def found(name: str, **keywords):
-    refusals: list[inventory.Refusal] = []
+def found(name, **keywords):
+    refusals = []
     return list(purge.find_items(name, refusals, **keywords)), refusals
 
 

@@ -10,7 +10,7 @@ import warnings
 import proxy
 import pytest
 import remotes
-from at_once import at_once
+from at_once import at_once, wait_until
 from proxy import Proxy
 from remotes import ROW
 
@@ -18,7 +18,6 @@ from kcl.base import process
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers, locks
-from kcl.cache import notes as states
 from kcl.errors import CacheFault
 from kcl.remote import ask, ending, outcomes, project, seal, used
 from kcl.remote.stores import store_of
@@ -97,7 +96,7 @@ class TestPull:
         assert server.asked() == before + (kind != "file")
 
     @pytest.mark.parametrize("kind", ["redis", "http"])
-    def test_absent(self, remote, kind, monkeypatch):
+    def test_absent(self, remote, kind, monkeypatch, ahead):
         """A remote without the pack is asked again after an hour, under other terms, or where a miss is an error.
 
         In the last case an answer counts that another process got since this one began.
@@ -114,11 +113,10 @@ class TestPull:
         monkeypatch.setattr(process, "STARTED", time.time_ns())
         assert not Asked(strict=True).came
         assert server.asked() == before + 2
-        now = time.time
-        with monkeypatch.context() as later:
-            later.setattr(states.time, "time", lambda: now() + 3700)
-            assert again().said == []
+        ahead[0] = 3700
+        assert again().said == []
         assert server.asked() == before + 3
+        ahead[0] = 0.0
         remote.at(os.environ["KCL_REMOTE"], trusted_keys=[seal.PublicKey("a", bytes(32)).line])
         assert again().said == []
         assert server.asked() == before + 5  # two names
@@ -171,10 +169,7 @@ class TestFaults:
             if not asked.came and fault != "404":
                 assert asked.said, asked
                 assert "http" in asked.said[0] or "redis" in asked.said[0]
-            end = time.monotonic() + 20
-            while not bad.connections:  # the child starts late on a loaded machine
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            wait_until(lambda: bad.connections)  # the child starts late on a loaded machine
             connections = bad.connections
             later = again()
             assert later.seconds < SLACK
@@ -222,10 +217,7 @@ class TestFaults:
             assert not asked.came
             # On a busy machine the child takes a part of the time.
             assert "no answer in 0." in asked.said[0]
-            end = time.monotonic() + 20
-            while layers.generator().read(ROW.key.digest) is None:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            wait_until(lambda: layers.generator().read(ROW.key.digest) is not None)
 
     def test_waiter(self, remote):
         """Who waits for the child of another process waits within the same bound, and starts none."""
@@ -245,8 +237,7 @@ class TestFaults:
             came = []
             asking = threading.Thread(target=lambda: came.append(ask.before_a_miss(False)))
             asking.start()
-            while not slow.connections:
-                time.sleep(0.005)
+            wait_until(lambda: slow.connections)
             if (forked := os.fork()) == 0:
                 os._exit(int(ask.before_a_miss(False)))
             assert os.waitpid(forked, 0)[1] == 0

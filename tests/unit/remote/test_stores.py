@@ -6,17 +6,16 @@ import http.server
 import subprocess
 import sys
 import threading
-import time
 import types
 
 import pytest
 import remotes
 from proxy import CUT_PUT, Proxy
 
-from kcl.cache import notes
 from kcl.remote import stores
 from kcl.remote.stores import RemoteFault, fault, shown, store_of
 
+DAY = 86400.0
 NAME = f"{hashlib.sha256(b'driver').hexdigest()}/0123456789abcdef"
 
 
@@ -92,24 +91,24 @@ class TestMark:
             assert not store.put(NAME, b"mine", mark)
             assert store.get(NAME) == b"of another"
 
-    def test_ignores_the_condition(self, tmp_path, monkeypatch):
+    def test_ignores_the_condition(self, tmp_path, monkeypatch, ahead):
         """Once a day a bucket is tried with a wrong version: one that puts all the same is found and said."""
         address = remotes.serve("s3", tmp_path, monkeypatch).address()
-        store, now, day = store_of(address, 10.0), time.time, [0.0]
-        monkeypatch.setattr(notes.time, "time", lambda: now() + 86400 * day[0])
+        store = store_of(address, 10.0)
         client, modes = store._client, []
 
         def put(*given, mode, **_more):
             modes.append(mode)
-            return client.put(*given, **({} if day[0] > 2 else {"mode": mode}))
+            return client.put(*given, **({} if ahead[0] > 2 * DAY else {"mode": mode}))
 
         monkeypatch.setattr(store, "_client", types.SimpleNamespace(get=client.get, put=put))
-        for day[0], tries in ((0.0, 1), (0.1, 2), (0.2, 1), (1.3, 2), (2.4, 1)):
+        for day, tries in ((0.0, 1), (0.1, 2), (0.2, 1), (1.3, 2), (2.4, 1)):
+            ahead[0] = day * DAY
             modes.clear()
             before, mark = store.look(NAME)
             assert store.put(NAME, b"%d" % len(before or b"") + bytes(9), mark)
             assert len(modes) == tries
-            assert ("ignores If-Match" in store.remark) == (day[0] == 2.4)
+            assert ("ignores If-Match" in store.remark) == (day == 2.4)
 
     def test_no_watch(self):
         """A user of Redis who may not WATCH puts as it is, and the store says what to add."""
