@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 
 
 def at_once(work, count=8):
@@ -27,3 +28,11 @@ def at_once(work, count=8):
         sys.setswitchinterval(interval)
     if errors:
         raise errors[0]
+
+
+def wait_until(is_so, seconds=20.0):
+    """Wait until a function returns something true; it must before the seconds are over."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.005)

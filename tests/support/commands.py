@@ -1,5 +1,7 @@
 """Commands that run in the process of the test, and in one of their own."""
 
+import os
+
 from click.testing import CliRunner
 
 from kcl import cli
@@ -36,3 +38,12 @@ def with_parts(entry: Entry, **values: str) -> Entry:
     """Return an entry whose key has other values of some parts."""
     parts = [(part.name, values.get(part.name, part.value)) for part in entry.key.parts]
     return Entry(Key(parts), entry.metadata, entry.parts)
+
+
+def flip(path, position):
+    """Flip a bit in a file, at a place that is counted from its end if it is negative."""
+    with open(path, "r+b") as stream:
+        stream.seek(position, os.SEEK_SET if position >= 0 else os.SEEK_END)
+        (byte,) = stream.read(1)
+        stream.seek(-1, os.SEEK_CUR)
+        stream.write(bytes([byte ^ 1]))

@@ -1,4 +1,4 @@
-"""A kernel of OpenCL C that runs one statement for each element of its arrays."""
+"""Kernels of OpenCL C that run one statement for each element of their arrays."""
 
 import numpy as np
 
@@ -18,4 +18,15 @@ def elementwise(name, statement, dtype=np.float32, local_size=None, **directions
         arguments=[*arguments, kcl.Scalar("n", np.int32)],
         global_size="n",
         local_size=local_size,
+    )
+
+
+def one_array(name, statement, dtype=np.float32, size=4, direction="inout", **options):
+    """Return a Source over one array x of a fixed size; `i` is the element."""
+    text = (
+        f"kernel void {name}(global {_TYPES[dtype]} *x) {{ int i = get_global_id(0); {statement} }}"
+    )
+    arguments = [kcl.Array("x", dtype, size, direction)]
+    return kcl.Source(
+        text, **{"entry": name, "arguments": arguments, "global_size": size, **options}
     )

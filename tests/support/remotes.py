@@ -74,6 +74,14 @@ def server(kind, tmp_path):
     return {"redis": redis, "s3": s3, "http": web}[kind]()
 
 
+def serve(kind, tmp_path, monkeypatch):
+    """Return the server of a kind, with the variables set that its client reads."""
+    found = server(kind, tmp_path)
+    for name, text in found.variables.items():
+        monkeypatch.setenv(name, text)
+    return found
+
+
 def directory(place):
     """Make a directory for packs; return its address."""
     demand("obstore")

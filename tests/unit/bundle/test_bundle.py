@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from elementwise import one_array
 
 import kcl
 from kcl.base import process
@@ -18,14 +19,10 @@ from kcl.cache.key import Key
 
 @kcl.kernel
 def tripled(factor=3):
-    """A kernel of OpenCL C."""
-    text = f"kernel void tripled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    arguments = [kcl.Array("x", np.float32, "(4,)", "inout")]
-    return kcl.Source(text, entry="tripled", arguments=arguments, global_size="(4,)")
+    return one_array("tripled", f"x[i] *= {factor};")
 
 
 def launch(queue, factor=3):
-    """Launch a kernel; return the outcomes by layer."""
     looks = {}
     remove = kcl.add_hook(lambda event: looks.setdefault(event.layer, event.outcome))
     x = np.ones(4, np.float32)
@@ -59,7 +56,6 @@ def elsewhere(tmp_path):
 
 @pytest.fixture
 def saved(queue):
-    """A bundle with one kernel."""
     launch(queue)
     return kcl.save_artifacts()[0]
 
@@ -78,16 +74,22 @@ class TestSaveAndLoad:
         assert info.seconds > 0
         assert launch(queue) == HITS
 
-    def test_nothing(self):
-        """Without a launch the bundle is empty, and it is loaded without a warning."""
+    def test_nothing(self, queue):
+        """Without a launch the bundle is empty; the functions with the names of torch return None where torch's do."""
         data, info = kcl.save_artifacts()
         assert info.empty()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert kcl.load_artifacts(data).empty()
+        launch(queue)
+        data, info = kcl.save_cache_artifacts()
+        assert (data, info.empty()) == (kcl.save_artifacts()[0], False)
+        assert kcl.load_cache_artifacts(data).artifacts == info.artifacts
+        process.reset()
+        assert kcl.save_cache_artifacts() is None
+        assert kcl.load_cache_artifacts(write([])) is None
 
     def test_twice(self, queue, saved, elsewhere):
-        """Saved twice, or loaded and saved, a bundle has the same bytes."""
         assert kcl.save_artifacts()[0] == saved
         elsewhere()
         kcl.load_artifacts(saved)
@@ -110,30 +112,19 @@ class TestSaveAndLoad:
         launch(queue)
         assert kcl.save_artifacts()[0] == both  # whatever the order was
 
-    def test_names_of_torch(self, saved):
-        """The functions with the names of torch return None where torch's do."""
-        data, info = kcl.save_cache_artifacts()
-        assert (data, info.empty()) == (saved, False)
-        assert kcl.load_cache_artifacts(saved).artifacts == info.artifacts
-        process.reset()
-        assert kcl.save_cache_artifacts() is None
-        assert kcl.load_cache_artifacts(write([])) is None
-
     def test_debug_information_stays_at_home(self, queue):
         """A program with debug information is not saved, and the report names the reason; its code is."""
-        text = "kernel void one(global float *x) { x[get_global_id(0)] = 1; }"
-        array, sizes = kcl.Array("x", np.float32, 4, "out"), {"global_size": 4}
+        options = {"direction": "out", "build_options": ["-g"]}
 
         @kcl.kernel
         def one():
-            return kcl.Source(text, entry="one", arguments=[array], build_options=["-g"], **sizes)
+            return one_array("one", "x[i] = 1;", **options)
 
         one()(queue)
         info = kcl.save_artifacts()[1]
         assert info.binary_artifacts == []
-        assert [reason for _digest, reason in info.left_out] == [
-            "its debug information (-g) names directories of this machine"
-        ]
+        words = "its debug information (-g) names directories of this machine"
+        assert [reason for _digest, reason in info.left_out] == [words]
         assert info.generator_artifacts
 
     def test_in_the_middle(self, queue, saved, elsewhere):
@@ -178,23 +169,19 @@ class TestBadInput:
 
     @pytest.mark.faults
     def test_part_of_a_bundle(self):
-        """A bad entry is one warning and is named; the others come."""
         good, bad = (Entry(Key([("n", name)]), {}, {}) for name in ("good", "bad"))
         records = [("generator", good.key.digest, one.pack()) for one in (good, bad)]
         with pytest.warns(kcl.CacheWarning, match="1 refused, first .*another key"):
             info = kcl.load_artifacts(write(records))
         assert (len(info.refused), info.generator_artifacts) == (1, [good.key.digest])
 
-    def test_missing_file(self, tmp_path):
-        """A file that cannot be read raises what `open` raises."""
+    @pytest.mark.faults
+    def test_other_file(self, tmp_path):
+        """A file that cannot be read raises what `open` raises; of one that is no bundle only the first bytes are read."""
         with pytest.raises(FileNotFoundError):
             kcl.load_artifacts(tmp_path / "nothing")
         with pytest.raises(IsADirectoryError):
             kcl.load_artifacts(tmp_path)
-
-    @pytest.mark.faults
-    def test_other_file(self):
-        """Of a file that is no bundle only the first bytes are read."""
         with pytest.warns(kcl.CacheWarning, match="no bundle"):
             assert kcl.load_artifacts("/dev/zero").empty()
 
@@ -252,7 +239,7 @@ class TestArtifacts:
 
     @pytest.mark.faults
     def test_loose_file(self, queue, saved, tmp_path):
-        """A file that others can write is ignored and left alone, with one warning that says so."""
+        """A file that others can write and a place that cannot be written are left alone, with one warning."""
         file = tmp_path / "app.kclb"
         file.write_bytes(saved)
         file.chmod(0o666)
@@ -262,17 +249,12 @@ class TestArtifacts:
                 launch(queue, 5)
         assert info.empty()
         assert file.read_bytes() == saved
-
-    @pytest.mark.faults
-    def test_unwritable(self, queue, tmp_path):
-        """A place that cannot be written is one warning."""
         with one_warning("leaves .* alone"):
             with kcl.artifacts(tmp_path / "nowhere" / "app.kclb"):
                 launch(queue)
 
     @pytest.mark.faults
     def test_damaged_and_later(self, queue, saved, tmp_path):
-        """A damaged file is made anew; a file of a later format is left alone."""
         damaged, later = tmp_path / "damaged.kclb", tmp_path / "later.kclb"
         damaged.write_bytes(flipped(saved))
         later.write_bytes(MAGIC + b"\2" + bytes(60))

@@ -13,20 +13,13 @@ from kcl.inspect import purge
 
 
 def row(number: int, **metadata) -> Entry:
-    """Return a row of the generator layer."""
-    return Entry(
-        Key([Part("number", str(number))]),
-        {"front_end": "loopy", **metadata},
-        {"source.cl": b"kernel"},
-    )
+    about = {"front_end": "loopy", **metadata}
+    return Entry(Key([Part("number", str(number))]), about, {"source.cl": b"kernel"})
 
 
-def program(number: int, *parts: tuple[str, str], binary: bytes = b"code", **metadata) -> Entry:
-    """Return an entry of the binary layer."""
-    key = Key([Part("options", ""), *parts, Part("number", str(number))])
-    return Entry(
-        key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary} if binary else {}
-    )
+def program(number: int, binary: bytes = b"code", **metadata) -> Entry:
+    key = Key([Part("options", ""), Part("number", str(number))])
+    return Entry(key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary})
 
 
 ROW = {"sizes": [8], "dtypes": {}, "variant": "", "level": 1, "day": "1"}  # of a table of choices
@@ -46,11 +39,9 @@ class TestUsed:
         layers.generator().publish(row(1).key.digest, row(1))
         layers.generator().delete(row(1).key.digest)
         layers.binary().look_up(place(program(1)), program(1).key)
-        info = CacheInfo()
+        info, words = CacheInfo(), "it is not complete: run kcl flush, then save again"
         assert contents.collect_used(info) == {}
-        assert info.left_out == [
-            (program(1).key.digest, "it is not complete: run kcl flush, then save again")
-        ]
+        assert info.left_out == [(program(1).key.digest, words)]
 
     @pytest.mark.parametrize(
         ("parts", "words"),
@@ -73,7 +64,6 @@ class TestUsed:
         assert all(words in reason for _digest, reason in info.left_out)
 
     def test_too_large(self, monkeypatch):
-        """An entry above the limit is left out."""
         monkeypatch.setattr(contents, "ENTRY_LIMIT", 1000)
         entries = [program(1), program(2, binary=bytes(1000))]
         info = CacheInfo()
@@ -95,25 +85,19 @@ class TestStore:
         assert layers.binary().read(place(binary)) == binary
 
     def test_wrong_address(self):
-        """An entry whose key does not fit its address is refused, and so is an address that is none; others come."""
+        """An entry at a wrong address or of another layer is refused, a record of an unknown kind is counted; others come."""
         entries = [("generator", at, row(1)) for at in (row(2).key.digest, "../../etc/passwd", "x")]
         info = CacheInfo()
         contents.store(bundle(*entries, ("generator", row(3).key.digest, row(3))), info)
         assert info.generator_artifacts == [row(3).key.digest]
         assert len(info.refused) == 3
         assert not any(layers.generator().read(one.key.digest) for one in (row(1), row(2)))
-
-    def test_wrong_layer(self):
-        """A row among programs and a program among rows are refused."""
         info = CacheInfo()
         wrong = ("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))
         contents.store(bundle(*wrong), info)
         assert info.empty()
         refused = [f"this is no entry of the {layer} layer" for layer in ("binary", "generator")]
         assert sorted(reason for _digest, reason in info.refused) == refused
-
-    def test_unknown_kind(self):
-        """Records of an unknown kind are skipped and counted, whatever they hold."""
         data = write([("readings", "anything", b"?"), ("readings", "else", b""), *()])
         info = CacheInfo()
         contents.store(data, info)
@@ -142,15 +126,13 @@ class TestStore:
     def test_layer_that_is_off(self, monkeypatch, variable, stored):
         """What belongs to a layer that is off is not stored; the report names the switch."""
         monkeypatch.setenv(variable, "1")
-        named = {"loopy": row(1), "opencl": row(2, front_end="opencl"), "binary": program(1)}
-        records = [
-            ("binary" if name == "binary" else "generator", place(one), one)
-            for name, one in named.items()
-        ]
+        rows = {"loopy": row(1), "opencl": row(2, front_end="opencl")}
+        records = [("generator", place(one), one) for one in rows.values()]
         info = CacheInfo()
-        contents.store(bundle(*records), info)
-        found = {digest for digests in info.artifacts.values() for digest in digests}
-        assert sorted(name for name, one in named.items() if one.key.digest in found) == stored
+        contents.store(bundle(*records, ("binary", place(program(1)), program(1))), info)
+        named = {one.key.digest: name for name, one in {**rows, "binary": program(1)}.items()}
+        found = [named[digest] for digests in info.artifacts.values() for digest in digests]
+        assert sorted(found) == stored
         assert all(variable in reason for _digest, reason in info.left_out)
         assert len(info.left_out) == 3 - len(stored)
 
@@ -187,7 +169,6 @@ class TestStore:
 
 
 def sized(*sizes, **metadata) -> Entry:
-    """Return a program with the code for these sizes of its kernel."""
     return program(1, specialisations={"k": [*sizes]}, **metadata)
 
 
@@ -210,7 +191,6 @@ class TestImprove:
         assert contents.improve(before, new) is (new if is_better else None)
 
     def test_proofs(self):
-        """Proofs are added to those that are there."""
         before, new = row(1, proven={"a": [], "b": []}), row(1, proven={"b": [], "c": []})
         joined = contents.improve(before, new)
         assert joined is not None

@@ -24,11 +24,8 @@ HEAD = struct.Struct("<8sIIQ")
 
 def entry(number: int) -> Entry:
     """Return an entry number so-and-so, of a few hundred bytes."""
-    return Entry(
-        Key([("number", str(number))]),
-        {"kernel": f"k{number}"},
-        {"source.cl": b"kernel %d;" % number * 20},
-    )
+    parts = {"source.cl": b"kernel %d;" % number * 20}
+    return Entry(Key([("number", str(number))]), {"kernel": f"k{number}"}, parts)
 
 
 def record(number: int, kind: str = "generator") -> tuple:
@@ -58,12 +55,9 @@ class TestRoundTrip:
             assert write(list(read(write(some)))) == write(some)
 
     def test_grammar(self):
-        """A bundle that is put together by the grammar alone is read."""
         text = plain([record(1), record(2)])
-        assert list(read(right((b"kclbundl", 1, 2, len(text)), lzma.compress(text)))) == [
-            record(1),
-            record(2),
-        ]
+        found = right((b"kclbundl", 1, 2, len(text)), lzma.compress(text))
+        assert list(read(found)) == [record(1), record(2)]
 
     def test_across_entries(self):
         """Entries are compressed together: many that are alike cost little more than one."""
@@ -88,21 +82,15 @@ class TestRoundTrip:
 class TestBadBytes:
     @pytest.mark.parametrize("data", [b"", b"x", b"kclbundl", b"PK\x03\x04" * 40, bytes(1000)])
     def test_no_bundle(self, data):
-        """Other bytes are refused by their first ones."""
         with pytest.raises(DamagedEntry, match="no bundle"):
             list(read(data))
 
-    def test_every_cut(self):
-        """A bundle that ends early is refused, at each length."""
-        whole = write([record(1), record(2)])
-        for length in range(len(whole)):
-            with pytest.raises(DamagedEntry):
-                list(read(whole[:length]))
-
-    def test_every_flip(self):
-        """A bundle with a flipped byte is refused before anything is decompressed."""
+    def test_every_cut_and_flip(self):
+        """A bundle that ends early is refused, and one with a flipped byte before anything is decompressed."""
         whole = write([record(1), record(2)])
         for place in range(len(whole)):
+            with pytest.raises(DamagedEntry):
+                list(read(whole[:place]))
             flipped = bytearray(whole)
             flipped[place] ^= 0x41
             with pytest.raises(CacheFault):
@@ -174,21 +162,17 @@ class TestBadBytes:
         for number, piece in changes:
             place = number % len(text)
             text = text[:place] + piece + text[place + len(piece) :]
+        bundle = right((b"kclbundl", 1, 3 + more, len(text)), lzma.compress(text))
         with contextlib.suppress(CacheFault):  # a damaged entry is one, too
-            for _kind, _address, blob in read(
-                right((b"kclbundl", 1, 3 + more, len(text)), lzma.compress(text))
-            ):
+            for _kind, _address, blob in read(bundle):
                 assert Entry.unpack(blob) in good
 
 
 class TestLimits:
-    def test_too_many(self):
-        """More records than the limit are not written."""
+    def test_limits(self, monkeypatch):
+        """More records than the limit are not written. A Python without lzma gets one sentence that tells what to do."""
         with pytest.raises(CacheFault, match="above the limits"):
             write([("a", "b", b"")] * (grammar.COUNT_LIMIT + 1))
-
-    def test_without_lzma(self, monkeypatch):
-        """A Python without the module gets one sentence that tells what to do."""
         monkeypatch.setitem(sys.modules, "lzma", None)
         for use in (lambda: write([]), lambda: list(read(FIXTURE.read_bytes()))):
             with pytest.raises(CacheFault, match=r"no module lzma.*install"):

@@ -17,30 +17,23 @@ pytestmark = pytest.mark.one_platform
 
 @kcl.kernel
 def counted(by=1):
-    """A kernel of loopy."""
     import loopy as lp
 
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}", f"y[i] = x[i] + {by}", name="counted", lang_version=(2018, 2)
-    )
+    text = f"y[i] = x[i] + {by}"
+    return lp.make_kernel("{[i]: 0<=i<n}", text, name="counted", lang_version=(2018, 2))
 
 
 @pytest.fixture
 def keys(context):
-    """The keys of a kernel, by layer."""
     return counted().key(context, x=np.float32, y=np.float32)
 
 
-def test_empty():
-    """A new report is empty, and prints as a short table."""
+def test_counts():
+    """An empty report prints as a short table. Entries count by kind, with what making them took; reasons are grouped."""
     info = CacheInfo(60)
     assert info.empty()
     assert (info.generator_artifacts, info.binary_artifacts, info.unusable) == ([], [], [])
     assert str(info).splitlines() == ["kind  entries", "60 bytes; making the entries took 0.0 s"]
-
-
-def test_counts():
-    """Entries count by kind, with what making them took; reasons are grouped."""
     info, one = CacheInfo(), Entry(Key([Part("proofs", "file.py")]), {"seconds": 1.5}, {})
     info._add("generator", one)
     info.left_out += [("1" * 64, "too large"), ("2" * 64, "too large")]
@@ -56,16 +49,21 @@ def test_counts():
     ]
 
 
-def test_usable(keys):
-    """The keys of this process can hit here."""
+def test_usable(keys, monkeypatch):
+    """The keys of this process can hit here, unless a switch or a variable is set that was not there."""
     assert {layer: misfit(layer, key) for layer, key in keys.items()} == {
         "generator": "",
         "binary": "",
     }
+    monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+    assert "argument checks" in misfit(settings.GENERATOR, keys["generator"])
+    for variable in ("POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"):
+        monkeypatch.setenv(variable, "other")
+        assert f"variable {variable}" in misfit(settings.BINARY, keys["binary"])
+        monkeypatch.delenv(variable)
 
 
 def changed(key: Key, name: str, value: str | None) -> Key:
-    """Return a key with another value of a part, or without it."""
     assert name in dict(key.parts)
     parts = [
         Part(name, value) if part.name == name and value is not None else part for part in key.parts
@@ -122,16 +120,6 @@ def test_every_part_is_known(keys):
     assert names["binary"] - BINARY.keys() - {"device"} == {"source", "options"}
 
 
-def test_switches_and_variables(keys, monkeypatch):
-    """A switch of loopy and a variable of a driver that are set here, and were not there, make entries unusable."""
-    monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
-    assert "argument checks" in misfit(settings.GENERATOR, keys["generator"])
-    for variable in ("POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"):
-        monkeypatch.setenv(variable, "other")
-        assert f"variable {variable}" in misfit(settings.BINARY, keys["binary"])
-        monkeypatch.delenv(variable)
-
-
 def test_parts_of_a_program(keys):
     """Parts that belong to a program make nothing unusable: a program here may ask for them."""
     assert misfit(settings.GENERATOR, changed(keys["generator"], "record", "1" * 64)) == ""
@@ -147,9 +135,8 @@ def test_source_and_pure_and_proofs():
     """Keys of kcl.Source, of pure recipes and of proofs are compared too."""
     source = Key([*common_parts(("numpy", "pyopencl")), Part("source", "1" * 64)])
     assert misfit(settings.GENERATOR, source) == ""
-    assert "numpy 1.2 -> " in misfit(
-        settings.GENERATOR, changed(source, "distribution numpy", "1.2 " + "1" * 64)
-    )
+    other = changed(source, "distribution numpy", "1.2 " + "1" * 64)
+    assert "numpy 1.2 -> " in misfit(settings.GENERATOR, other)
     pure = counted_pure().key(cl.create_some_context(interactive=False))["generator"]
     assert misfit(settings.GENERATOR, pure) == ""
     assert "kcl" in misfit(settings.GENERATOR, Key([Part("kcl", "0"), *pure.parts[1:]]))
@@ -161,7 +148,6 @@ def test_source_and_pure_and_proofs():
 
 @kcl.kernel(pure=True, version="1")
 def counted_pure():
-    """A recipe whose key is found from its code."""
     import loopy as lp
 
     return lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2", name="counted", lang_version=(2018, 2))

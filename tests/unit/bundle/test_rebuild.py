@@ -46,7 +46,6 @@ def test_crash(queue, place, done):
 
 
 def test_hanging(queue, place, done, monkeypatch):
-    """So does one that hangs."""
     monkeypatch.setattr(rebuild, "_LAUNCH_SECONDS", 1.0)
     found = done(entries(queue, place, kernel("hanging", HANGS)))["hanging"]
     assert "hangs" in found.launch
@@ -61,16 +60,10 @@ def test_one_of_equals(queue, place, done):
 
 
 @pytest.mark.usefixtures("platform_name")
-def test_no_device(queue, place):
-    """Without a device of that name nothing is built."""
+def test_refused(queue, place, under):
     given = entries(queue, place, kernel())
     with pytest.raises(CacheFault, match="no device of this machine has 'nobody' in its name"):
         rebuild.of_programs(given, None, device="nobody")
-
-
-def test_off(queue, place, under):
-    """With the binary layer off nothing can be stored."""
-    given = entries(queue, place, kernel())
     under(KCL_NO_CACHE="binary")
     with pytest.raises(CacheFault, match="the binary layer is off"):
         rebuild.of_programs(given, None)

@@ -17,20 +17,22 @@ from kcl import cli
 
 
 @pytest.mark.one_platform
-class TestMain:
-    def test_options(self):
-        """Version and help say what this is."""
-        for option in ("--version", "-h"):
-            assert "kcl" in run(option).stdout
+def test_options():
+    for option in ("--version", "-h"):
+        assert "kcl" in run(option).stdout
 
-    def test_script(self, project):
-        """The script `kcl`, where it is installed, is the same command."""
-        script = os.path.join(sysconfig.get_path("scripts"), "kcl")
-        if not os.path.exists(script):
-            pytest.skip("kcl is not installed here, only importable")
-        environment = project.child.environment()
-        done = run_command([script, "-h"], env=environment)
-        assert done.stdout == kcl(project, "-h").stdout.replace("python -m kcl", "kcl")
+
+@pytest.mark.one_platform
+def test_script(project):
+    """The script `kcl`, where it is installed, is the same command; it has the lines for a shell, too."""
+    script = os.path.join(sysconfig.get_path("scripts"), "kcl")
+    if not os.path.exists(script):
+        pytest.skip("kcl is not installed here, only importable")
+    environment = project.child.environment()
+    done = run_command([script, "-h"], env=environment)
+    assert done.stdout == kcl(project, "-h").stdout.replace("python -m kcl", "kcl")
+    completing = environment | {"_KCL_COMPLETE": "bash_source"}
+    assert "COMP_WORDS" in run_command([script], env=completing).stdout
 
 
 @pytest.mark.one_platform
@@ -38,7 +40,6 @@ class TestOutput:
     """What happens to the output, or to the command, leaves no traceback."""
 
     def piped(self, project, stdout, *arguments, **variables):
-        """Start a command with this stdout."""
         command = [sys.executable, "-m", "kcl", *arguments]
         streams = {"stdin": subprocess.PIPE, "stdout": stdout, "stderr": subprocess.PIPE}
         environment = project.child.environment(**variables)
@@ -66,7 +67,6 @@ class TestOutput:
     @pytest.mark.skipif(sys.platform != "linux", reason="names that are no text")
     @pytest.mark.parametrize("encoding", ["utf-8:strict", "latin-1:strict"])
     def test_any_name(self, project, encoding):
-        """A path that is no text in the encoding of the output is printed all the same."""
         strange = os.fsencode(project.child.directory) + b"/caf\xff\xe2\x82\xac"
         variables = {"KCL_CACHE_DIR": os.fsdecode(strange), "PYTHONIOENCODING": encoding}
         command, environment = [sys.executable, "-m", "kcl", "status"], project.child.environment()
@@ -83,7 +83,6 @@ class TestOutput:
 
     @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
     def test_interrupted(self, project):
-        """Ctrl-C at a question ends the command with 1, and nothing was done."""
         kept = project.child.cache / "pocl" / "kcache" / "AB"
         kept.mkdir(parents=True)
         started = self.piped(project, subprocess.PIPE, "purge", "pocl")
@@ -99,10 +98,7 @@ class TestOutput:
 
 @pytest.mark.one_platform
 class TestColours:
-    """A terminal shows how look-ups ended in colours."""
-
     def on_terminal(self, project, **variables):
-        """Return what `kcl report` writes to a terminal."""
         ours, theirs = pty.openpty()
         command = [sys.executable, "-m", "kcl", "report"]
         environment = project.child.environment(TERM="xterm", **variables)
@@ -118,7 +114,6 @@ class TestColours:
         return b"".join(read).decode()
 
     def test_terminal(self, warm):
-        """Hits are green there, in the output of any command, and plain in a pipe or under `NO_COLOR`."""
         assert "\x1b[32mhit\x1b[0m" in self.on_terminal(warm)
         assert "\x1b" not in kcl(warm, "report").stdout
         assert "\x1b[" not in self.on_terminal(warm, NO_COLOR="1")
@@ -130,7 +125,6 @@ class TestCompletion:
 
     @pytest.fixture
     def completed(self, cache):
-        """What a shell offers for the last word."""
         assert cache
         shell = ShellComplete(cli.main, {}, "kcl", "_KCL_COMPLETE")
         return lambda *words, start: {one.value for one in shell.get_completions([*words], start)}
@@ -138,22 +132,14 @@ class TestCompletion:
     @pytest.mark.parametrize(
         "words",
         [
-            *(("show",), ("explain",), ("ls", "--kernel"), ("purge", "--kernel"), ("save", "file")),
-            *(("pin",), ("unpin",), ("unpack", "--kernel"), ("tune", "--only"), ("pin", "mm")),
+            *("show", "explain", "ls --kernel", "purge --kernel", "save file"),
+            *("pin", "unpin", "unpack --kernel", "tune --only", "pin mm"),
         ],
     )
     def test_kernels(self, completed, words):
-        """Names of kernels that have entries complete in each command that takes one."""
-        assert completed(*words, start="ty") == {"typed"}
-        assert completed(*words, start="nothing") == set()
+        assert completed(*words.split(), start="ty") == {"typed"}
+        assert completed(*words.split(), start="nothing") == set()
 
     def test_commands(self, completed):
-        """Commands and options complete, too."""
         assert completed(start="pu") == {"pull", "purge", "push"}
         assert "--html" in completed("report", start="--h")
-
-    def test_script(self, project):
-        """The lines for a shell come from the command itself."""
-        code = "import sys; sys.argv[0] = 'kcl'; from kcl.__main__ import main; main()"
-        done = project.child.run(code, _KCL_COMPLETE="bash_source")
-        assert "COMP_WORDS" in done.stdout

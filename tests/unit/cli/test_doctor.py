@@ -8,36 +8,31 @@ from commands import run
 from kcl.inspect import doctor as checks
 
 
-class TestDoctor:
-    def test_fine(self, monkeypatch, tmp_path):
-        """Where nothing is wrong each check has a line, and the exit status is 0."""
-        monkeypatch.setenv("HOME", str(tmp_path))
-        done = run("doctor")
-        assert all(f"  {check}" in done.output for check in checks.CHECKS)
-        assert done.output.endswith("0 problems, 0 warnings, 0 notes\n")
+def test_fine(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = run("doctor")
+    assert all(f"  {check}" in done.output for check in checks.CHECKS)
+    assert done.output.endswith("0 problems, 0 warnings, 0 notes\n")
 
-    def test_warning(self, monkeypatch):
-        """A warning stands with its cure below it, and the exit status stays 0."""
-        monkeypatch.setenv("KCL_STRICT", "hits")
-        done = run("doctor")
-        lines = [line.split() for line in done.output.splitlines()]
-        place = next(number for number, words in enumerate(lines) if words[:1] == ["warning"])
-        assert lines[place][:3] == ["warning", "settings", "KCL_STRICT:"]
-        assert "1 warning," in done.output
 
-    def test_problem(self, monkeypatch):
-        """A problem makes the exit status 1."""
-        monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
-        done = run("doctor", "--json", code=1)
-        (problem,) = [
-            finding for finding in json.loads(done.output) if finding["severity"] == "problem"
-        ]
-        assert set(problem) == {"check", "severity", "words", "cure"}
-        assert problem["check"] == "switches"
+def test_findings(monkeypatch):
+    """A warning stands with its cure below it, and the exit status stays 0; a problem makes it 1."""
+    monkeypatch.setenv("KCL_STRICT", "hits")
+    done = run("doctor")
+    lines = [line.split() for line in done.output.splitlines()]
+    place = next(number for number, words in enumerate(lines) if words[:1] == ["warning"])
+    assert lines[place][:3] == ["warning", "settings", "KCL_STRICT:"]
+    assert "1 warning," in done.output
+    monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
+    done = run("doctor", "--json", code=1)
+    (problem,) = [
+        finding for finding in json.loads(done.output) if finding["severity"] == "problem"
+    ]
+    assert set(problem) == {"check", "severity", "words", "cure"}
+    assert problem["check"] == "switches"
 
 
 def test_remote(tmp_path, monkeypatch):
-    """A remote is tried, and its fault named with the cure; without one that is said."""
     assert "remote  " in run("doctor").output
     assert "none is set" in run("doctor").output
     monkeypatch.setenv("KCL_REMOTE", remotes.directory(tmp_path / "remote"))

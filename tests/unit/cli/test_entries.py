@@ -18,7 +18,6 @@ class TestUnusable:
 
     @pytest.fixture(params=["a file", "others can write"])
     def unusable(self, request, tmp_path):
-        """A cache directory that is none, or not the user's alone."""
         root = tmp_path / "unusable"
         if request.param == "a file":
             root.write_text("")
@@ -30,7 +29,6 @@ class TestUnusable:
         return root
 
     def test_said(self, unusable, tmp_path):
-        """In the words of the layer itself."""
         for line in ("ls", "show typed", f"unpack {tmp_path}/tree", "stats", "explain", "verify"):
             said = run(*line.split(), code=1).output
             assert str(unusable) in said, line
@@ -44,7 +42,6 @@ class TestUnusable:
         assert "Permission denied" in run("purge", "--yes", code=1).output
 
     def test_other_python(self, copy):
-        """A damaged file of another Python is named, and hides no entry."""
         other = pathlib.Path(copy.rows.location).with_name(
             "pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite"
         )
@@ -89,7 +86,6 @@ def test_no_command_imports_loopy(copy, tmp_path):
     ["unpack {}/tree", "save {}/x.kclb", "report --html {}/page.html", "show typed --binary {}/x"],
 )
 def test_unwritable(tmp_path, line):
-    """What cannot be written is named in one line, and the status is 1."""
     (tmp_path / "file").write_text("")
     said = run(*line.format(tmp_path / "file").split(), code=1).stderr
     assert said.count("\n") == 1
@@ -98,7 +94,6 @@ def test_unwritable(tmp_path, line):
 
 @pytest.mark.usefixtures("cache")
 def test_nothing_is_counted():
-    """These commands look nothing up: they leave no event and no record."""
     before = journal.count_by_day()
     run("ls")
     run("show", "typed")

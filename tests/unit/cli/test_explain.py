@@ -20,7 +20,6 @@ EDITS = [
 
 
 def explained(project, *words):
-    """Return what `kcl explain --json` says, by layer and kernel."""
     done = kcl(project, "explain", "--json", "--limit", "0", *words)
     assert done.returncode == 0, done.stderr
     found = {}
@@ -30,7 +29,6 @@ def explained(project, *words):
 
 
 def sentences(one):
-    """Return what is said of one look-up."""
     return [change["sentence"] for change in one["changes"]]
 
 
@@ -87,7 +85,6 @@ class TestExplain:
             assert words in run.stderr
 
     def test_last_run(self, warm):
-        """It works on the last run: kernels of no earlier one are new, other dtypes of an argument are named."""
         (first, second) = explained(warm, "untyped")["generator", "untyped"]
         assert (first["changes"], first["nearest"]) == ([], None)
         assert sentences(second) == [f"argument {name}: float32 -> float64" for name in "ax"]
@@ -96,7 +93,6 @@ class TestExplain:
         assert "  typed(block=16), generator layer: miss\n" in titles
 
     def test_nothing(self, project):
-        """Where nothing missed it says so; a kernel that never missed is status 1; nothing is written."""
         option.cache_dir(project.child.cache)
         assert run("explain").stdout == "no miss is known\n"
         said = run("explain", "nobody", code=1).stdout
@@ -105,7 +101,6 @@ class TestExplain:
 
     @pytest.mark.usefixtures("cache")
     def test_misspelt(self):
-        """A kernel that never missed is told with the one that was meant."""
         said = run("explain", "tpyed", code=1).stdout
         words = "no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)"
         assert said.startswith(words)

@@ -20,7 +20,6 @@ def test_one_command():
 
 @pytest.mark.faults
 def test_nothing_is_stored(tmp_path):
-    """Where the layers are in memory only nothing is complete: the exit status is 1."""
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     option.cache_dir(tmp_path / "open")
@@ -41,13 +40,11 @@ def test_completes(project):
 class TestLeft:
     @pytest.fixture
     def started(self, monkeypatch):
-        """The helpers that were started; none of them works."""
         helpers = []
         monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: helpers.append(1))
         return helpers
 
     def queue(self, **metadata):
-        """Return a queue with one job."""
         made = JobQueue(settings.folder("kcl"))
         made.add(Entry(Key([("source", "1")]), {"kernel": "add", **metadata}, {}))
         return made

@@ -26,7 +26,6 @@ def test_listed(file, tmp_path, monkeypatch):
 
 
 def test_damaged(file):
-    """A damaged file is said in a line, and has no entries."""
     file.write_bytes(b"no bundle at all")
     done = run("ls", "--from", str(file))
     assert "no entries" in done.output

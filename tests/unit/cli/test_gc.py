@@ -14,13 +14,11 @@ pytestmark = pytest.mark.one_platform
 
 
 def files():
-    """Count the files of the binary layer."""
     return sum(len(names) for _place, _folders, names in os.walk(places.binaries()))
 
 
 @pytest.mark.usefixtures("cache")
 def test_nothing_to_do(monkeypatch):
-    """Nothing goes where all fits, or without a bound."""
     for size, words in (("2G", "of at most 2.0 GB"), ("0", "have no bound")):
         monkeypatch.setenv("KCL_MAX_SIZE", size)
         done = run("gc")
@@ -30,7 +28,6 @@ def test_nothing_to_do(monkeypatch):
 
 @pytest.mark.usefixtures("copy")
 def test_removes():
-    """A dry run shows what would go, as JSON too; then it goes."""
     listed, before = len(list(inventory.entries())), files()
     dry = ("gc", "--max-size", "20K", "--dry-run")
     (count,) = re.findall(r"^(\d+) entr.* would be removed", run(*dry).output, re.MULTILINE)
@@ -45,5 +42,4 @@ def test_removes():
 
 
 def test_wrong_size():
-    """What is no size is refused."""
     assert "write 500M, 2G, or 0" in run("gc", "--max-size", "many", code=2).output

@@ -17,7 +17,6 @@ from kcl.cache.faults import CacheWarning
 
 
 def init(*words: str, code=0):
-    """Run `kcl init` in the working directory."""
     done = run("init", *words, code=code)
     process.reset()
     return done
@@ -105,30 +104,25 @@ class TestRefused:
 
 class TestUndo:
     def test_undo(self, checkout):
-        """The directory and the record go; the checkout stays."""
+        """The directory and the record go, the checkout stays; what was not recorded is not removed."""
         init()
         (checkout / ".kcl_cache" / "kcl").mkdir()
         init("--undo")
         assert sorted(os.listdir(checkout)) == [".git", "deep"]
         assert file.checkouts(settings.settings_file()) == {}
         assert not option.get_cache_dir().startswith(str(checkout))
-
-    def test_nothing_to_undo(self, checkout):
-        """What was not recorded is not removed."""
         (checkout / ".kcl_cache").mkdir()
         init("--undo", code=1)
         assert (checkout / ".kcl_cache").is_dir()
 
     def test_another_directory(self, checkout):
-        """A directory that took the place of the recorded one is left alone; the record goes."""
+        """A directory that took the place of the recorded one is left alone; removed by hand, the record can go later."""
         init()
         shutil.rmtree(checkout / ".kcl_cache")
         (checkout / ".kcl_cache").mkdir()
         assert "left alone" in init("--undo").output
         assert (checkout / ".kcl_cache").is_dir()
-
-    def test_removed_by_hand(self, checkout):
-        """Whoever removes the directory by hand has undone it; the record can go later."""
+        (checkout / ".kcl_cache").rmdir()
         init()
         shutil.rmtree(checkout / ".kcl_cache")
         process.reset()

@@ -22,7 +22,6 @@ def trusted():
 
 
 def test_new():
-    """The public line is printed alone on stdout, and the secret half is nobody else's."""
     remotes.demand("cryptography")
     done = run("key", "new", "mine")
     assert seal.key_of(done.stdout) == seal.signing()[0]
@@ -33,7 +32,7 @@ def test_new():
 
 class TestTrust:
     def test_lines(self, tmp_path):
-        """Trusted keys stand behind those of the settings file, by name; the list shows both."""
+        """Trusted keys stand behind those of the settings file, by name; no key, and a second one of a name, is refused."""
         assert "no key is trusted" in run("key", "list").output
         third = seal.PublicKey("a", bytes(range(1, 33))).line
         for line in (LINE, third, LINE):
@@ -42,9 +41,12 @@ class TestTrust:
         remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
         assert trusted() == [OTHER, third, LINE]
         assert "team" in run("key", "list").output
+        process.reset()
+        assert "NAME:base64" in run("key", "trust", "team", code=1).output
+        impostor = OTHER.replace("other", "team")
+        assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
 
     def test_of_others(self):
-        """Keys that others could have written are not believed."""
         run("key", "trust", LINE)
         path = pathlib.Path(seal.path_of("team", seal.TRUSTED))
         path.chmod(0o666)
@@ -54,20 +56,10 @@ class TestTrust:
         path.parent.chmod(0o777)
         assert "others can write" in run("key", "list", code=1).output
 
-    def test_refused(self):
-        """A line that is no key is refused, and so is a second key of one name."""
-        assert "NAME:base64" in run("key", "trust", "team", code=1).output
-        run("key", "trust", LINE)
-        process.reset()
-        impostor = OTHER.replace("other", "team")
-        assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
-        assert trusted() == [LINE]
-
 
 class TestForget:
     @pytest.fixture
     def row(self):
-        """An entry that the key `team` brought, beside one that was made here."""
         run("key", "trust", LINE)
         process.reset()
         signed = {"signers": [seal.key_of(LINE).id]}
@@ -98,7 +90,6 @@ class TestForget:
         assert "stands alone" in run("purge", "kcl", "--signed-by", signer, code=2).output
 
     def test_of_the_settings(self, tmp_path):
-        """A key of the settings file is forgotten there; one that is not trusted cannot be forgotten."""
         remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
         assert "remove it there" in run("key", "forget", "other", code=1).output
         assert "kcl key list" in run("key", "forget", "team", code=1).output

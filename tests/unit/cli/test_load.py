@@ -24,7 +24,6 @@ def foreign(file):
 
 
 def test_stored(file):
-    """The entries are stored; the command prints what came."""
     done = run("load", file)
     assert done.exit_code == 0, done.output
     assert "cannot hit here" not in done.output
@@ -43,16 +42,11 @@ def test_foreign(file, foreign):
     assert "cannot hit here: Python: other -> " in done.output
 
 
-def test_damaged(file):
-    """A damaged file is status 1, and the others are loaded."""
+def test_damaged(file, tmp_path):
     damaged = file.with_name("damaged.kclb")
     damaged.write_bytes(file.read_bytes()[:-1])
     done = run("load", damaged, file)
     assert done.exit_code == 1
     assert "refused: 1 entry: the digest over the bundle does not fit its bytes" in done.output
     assert len(kcl.entries("binary")) == 1
-
-
-def test_missing(tmp_path):
-    """A file that is not there is a wrong use."""
     assert run("load", tmp_path / "nothing.kclb").exit_code == 2

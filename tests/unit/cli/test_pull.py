@@ -33,7 +33,6 @@ def test_there_and_back(address):
 
 @pytest.mark.usefixtures("address")
 def test_bundle(tmp_path):
-    """A bundle is pushed under the name of a driver, of which there is no pack before."""
     named = ("--name", "other")
     assert "other: nothing is there" in run("pull", *named, code=1).output
     run("save", str(tmp_path / "x.kclb"))
@@ -42,7 +41,6 @@ def test_bundle(tmp_path):
 
 
 def test_no_remote():
-    """Without a remote the command says how to set one, whether a run is known here or not."""
     for words in (["pull", "--name", "x"], ["pull"], ["push"]):
         assert "set KCL_REMOTE" in run(*words, code=1).output
 
@@ -82,7 +80,6 @@ def test_key(tmp_path):
 
 @pytest.mark.usefixtures("address")
 def test_anew(tmp_path):
-    """A damaged own pack is a failure that names the way out."""
     name = seal.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
@@ -91,7 +88,6 @@ def test_anew(tmp_path):
 
 
 def test_fault(monkeypatch, address, tmp_path):
-    """A fault is said with its cure, and the status is 1."""
     remotes.configure(tmp_path / "config")
     assert "kcl key new" in run("push", "--name", NAME, code=1).output
     assert "kcl key trust" in run("pull", "--name", NAME, code=1).output

@@ -8,7 +8,6 @@ from kcl import option
 
 
 def left(project) -> list[str]:
-    """Return the files that lie in home and cache of a project."""
     below = [*project.child.cache.rglob("*"), *project.child.home.rglob("*")]
     return [str(path) for path in below if path.is_file() or path.is_symlink()]
 
@@ -32,7 +31,7 @@ class TestAll:
 
     @pytest.mark.one_platform
     def test_dry_run(self, warm):
-        """A dry run shows paths and sizes, and removes nothing."""
+        """A dry run removes nothing. Without a name kcl's own go, and nothing of anybody else."""
         before = files(warm.child.cache)
         done = kcl(warm, "purge", "--all", "--dry-run")
         assert done.returncode == 0, done.stderr
@@ -41,6 +40,10 @@ class TestAll:
             assert f"\n{name} " in f"\n{done.stdout}"
         assert warm.rows.location in done.stdout
         assert warm.binaries.location in done.stdout
+        others = files(warm.child.cache).keys() - warm.own_files().keys()
+        done = kcl(warm, "purge", "--yes")
+        assert not [path for path in warm.own_files() if "kcl" in path]
+        assert others <= files(warm.child.cache).keys()
 
     @pytest.mark.one_platform
     def test_neighbours_stay(self, project):
@@ -55,21 +58,9 @@ class TestAll:
 
 
 @pytest.mark.one_platform
-class TestNamed:
-    def test_own_by_default(self, warm):
-        """Without a name kcl's own go, and nothing of anybody else."""
-        others = files(warm.child.cache).keys() - warm.own_files().keys()
-        done = kcl(warm, "purge", "--yes")
-        assert done.returncode == 0, done.stderr
-        assert not [path for path in warm.own_files() if "kcl" in path]
-        assert others <= files(warm.child.cache).keys()
-
-
-@pytest.mark.one_platform
 class TestAsking:
     @pytest.fixture
     def place(self, tmp_path):
-        """A directory of the binary layer."""
         option.cache_dir(tmp_path / "own")
         found = tmp_path / "own" / "pyopencl" / "kcl-binary-v1"
         found.mkdir(parents=True)
@@ -77,7 +68,6 @@ class TestAsking:
         return found
 
     def test_no(self, place):
-        """Whoever does not say yes keeps everything, and the exit status is 1."""
         for text in ("n\n", ""):
             assert str(place) in run("purge", text=text, code=1).stdout
             assert place.exists()
@@ -85,7 +75,6 @@ class TestAsking:
         assert not place.exists()
 
     def test_nothing(self, project):
-        """Where there is nothing, nobody is asked, and nothing is made."""
         done = kcl(project, "purge", "--all")
         assert (done.returncode, done.stdout) == (0, "there is nothing to remove\n")
         assert not project.child.cache.exists()
@@ -94,13 +83,11 @@ class TestAsking:
         "words", ["nonsense", "--older soon", "--kernel x pocl", "--kernel x --all", "--older 1"]
     )
     def test_wrong_use(self, place, words):
-        """A layer, an age or a combination that there is not is a wrong use, and nothing happens."""
         said = run("purge", "--yes", *words.split(), code=2).stderr
         assert "--older" not in words or "write 90min, 12h, 30d or 4w" in said
         assert place.exists()
 
     def test_refused(self, place, tmp_path):
-        """A link in a cache's place is said and left alone; the rest goes, and the exit status is 1."""
         treasure = tmp_path / "treasure"
         treasure.write_text("kept")
         (tmp_path / "own" / "pytools").mkdir()

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.one_platform
 
 
 def test_cache(file, platform_name):
-    """Programs of a bundle that fit are there; without a file those of the cache are."""
     words = ("--device", PLATFORMS[platform_name])
     for given in ((file,), ()):
         done = run("rebuild", *given, *words)
@@ -43,7 +42,6 @@ def test_another_device(file, platform_name, tmp_path, under):
 
 
 def test_not_built(file):
-    """What cannot be built is named, and the status is 1."""
     data = contents.unpack(file.read_bytes(), CacheInfo())
     broken = {}
     for place, entry in data:
@@ -59,7 +57,6 @@ def test_not_built(file):
 
 
 def test_wrong_use(file):
-    """A new bundle is made of a bundle only; a damaged one, and a device that is not there, are named."""
     assert run("rebuild", "--to", file).exit_code == 2
     done = run("rebuild", file, "--device", "nobody")
     assert (done.exit_code, "no device" in done.output) == (1, True)

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
-    """A remote of plain files with the packs of two projects."""
     found = remotes.with_row(tmp_path, monkeypatch)
     for name in ("app", "other one"):
         used.leave(name, [("generator", ROW.key.digest)])
@@ -21,7 +20,6 @@ def address(tmp_path, monkeypatch):
 
 
 def test_list(address):
-    """A line for each pack has the project, the key, size and age."""
     first, second = run("remote", "ls").output.splitlines()[1:]
     assert first.split()[:2] == ["app", "unsigned"]
     assert second.split()[:3] == ["other", "one", "unsigned"]
@@ -30,7 +28,6 @@ def test_list(address):
 
 
 def test_remove(address):
-    """The packs of a project are removed after a question, by its name or the beginning of a pack's."""
     assert "no pack of app" in run("remote", "rm", "app", "--key", "team", code=1).stderr
     run("remote", "rm", "app", text="n\n", code=1)
     assert "1 pack removed" in run("remote", "rm", "app", text="y\n").output
@@ -52,7 +49,6 @@ def test_lies(address):
 
 
 def test_fault(monkeypatch):
-    """Without a remote, or with one that does not answer, the command says so, and no password."""
     assert "no remote is set" in run("remote", "ls", code=1).output
     monkeypatch.setenv("KCL_REMOTE", f"redis://me:hidden@127.0.0.1:{remotes.free_port()}/0")
     said = run("remote", "ls", code=1).output

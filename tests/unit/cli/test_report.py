@@ -57,7 +57,6 @@ class Reader(HTMLParser):
 
 
 def check(text: str) -> Reader:
-    """Check what holds for every page."""
     assert text.startswith("<!doctype html>\n")
     reader = Reader(text)
     active = "script img link iframe object embed form base svg"
@@ -77,22 +76,13 @@ def check(text: str) -> Reader:
     return reader
 
 
-def stored(entry: Entry) -> ListedEntry:
-    """Return an entry that is listed, and lies in the memory."""
-    address = f"x-{entry.key.digest}"
-    held: Any = {address: entry.pack()}
-    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, held)
-
-
 def page_of(run: Run) -> str:
-    """Return the page of a run."""
     shared = collect_facts(run)
     found = {"title": run.driver or "python", "when": shared["processes"], "version": "1"}
     return pages.fill("page", main=fill_page(run, shared), **found)
 
 
 def look(outcome: str, seconds: float, saved: float, layer: str = "binary") -> LookSummary:
-    """Return a look-up of a kernel."""
     return LookSummary(layer, "mm", outcome, "", "", 1, 1.0, seconds, saved, ())
 
 
@@ -101,7 +91,9 @@ def evil_run() -> Run:
     key = Key([("source", EVIL)])
     parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
     about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
-    held = stored(Entry(key, about, parts))
+    address = f"x-{key.digest}"
+    stored: Any = {address: Entry(key, about, parts).pack()}
+    held = ListedEntry("binary", address, Stat(1, 1.0), key, about, stored)
     looks = [
         LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, {EVIL: EVIL})
         for outcome in ("hit", "miss", "error", "bypass")
@@ -114,26 +106,17 @@ def evil_run() -> Run:
     return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], (miss,), 3)
 
 
-def eval_calc(style: str) -> float:
-    """Return the percentage that a style says as `width: calc(100% * a / b)`."""
-    (whole,) = re.findall(r"^width: calc\(100% \* ([-\d.e]+) / ([\d.e]+)\)$", style)
-    return 100 * float(whole[0]) / float(whole[1])
-
-
 def kcl(*words, code=0):
-    """Run a command in this process and return what it prints."""
     return run(*words, code=code).output
 
 
 class TestReport:
     def test_nothing(self):
-        """Where nothing ran the command says so, with the name of the driver, and ends with 1."""
         assert kcl("report", code=1) == "no run is known\n"
         assert kcl("report", "never.py", code=1) == "no run of 'never.py' is known\n"
 
     @pytest.mark.usefixtures("cache")
     def test_text(self):
-        """The text has the layers, and each kernel with how its look-ups ended, in 80 columns."""
         said = kcl("report", "driver.py")
         assert said.startswith("driver.py, process ")
         lines = said.splitlines()
@@ -180,7 +163,6 @@ class TestReport:
 
     @pytest.mark.usefixtures("cache")
     def test_html(self, tmp_path):
-        """`--html` writes a file and names it, with JSON too."""
         path = tmp_path / "page.html"
         assert kcl("report", "driver.py", "--html", str(path)) == f"written: {path}\n"
         assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -197,7 +179,6 @@ class TestPage:
         assert reader.text.count(EVIL) > 5
 
     def test_empty(self):
-        """A run of which nothing more is known has a page, too."""
         reader = check(page_of(Run("", (1,), 1.0, 1.0, [], [])))
         assert "python" in reader.text
         assert "Every look-up was a hit." in reader.text
@@ -209,7 +190,9 @@ class TestPage:
         reader = check(page_of(Run("", (1,), 1.0, 1.0, [], [missed, held])))
         bars = [found for tag, found in reader.elements if tag == "i" and "style" in found]
         assert [bar["class"] for bar in bars] == ["miss", "hit", "saved"] * 2
-        widths = [eval_calc(bar["style"]) for bar in bars]
+        calc = re.compile(r"width: calc\(100% \* ([-\d.e]+) / ([\d.e]+)\)")
+        pairs = [calc.fullmatch(bar["style"]).groups() for bar in bars]
+        widths = [100 * float(part) / float(whole) for part, whole in pairs]
         assert widths == [37.5, 12.5, 50.0, 0.0, 12.5, 0.0]
         assert [found["class"] for tag, found in reader.elements if tag == "b"] == ["miss", "hit"]
         assert "4.0 s spent, 4.0 s saved; generator: hit; binary: miss" in reader.text

@@ -18,7 +18,6 @@ def run(child, *arguments, **variables):
 
 
 def test_help():
-    """The help names the options."""
     said = invoke("run", "--help").stdout
     for option in ("--off", "--strict", "--report", "--explain", "--fresh", "-m", "-c"):
         assert option in said
@@ -36,7 +35,6 @@ def test_help():
     ],
 )
 def test_wrong_use(child, line, words):
-    """A wrong use ends with 2 and says what to do, before the program runs."""
     done = run(child, *line.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
@@ -44,7 +42,7 @@ def test_wrong_use(child, line, words):
 
 class TestOptions:
     def test_variables(self, child):
-        """Options add to what is exported."""
+        """Options add to what is exported; the file of a report stays, and comes last."""
         words = ("--off", "binary,loopy", "--strict", "hit", "--report", "--explain", "-c", SHOW)
         done = run(child, *words, KCL_STRICT="fault")
         variables = json.loads(done.stdout.splitlines()[0])
@@ -52,9 +50,6 @@ class TestOptions:
         assert variables["LOOPY_NO_CACHE"] == "1"
         assert variables["KCL_STRICT"] == "fault,hit"
         assert variables["KCL_REPORT"] == "1,explain"
-
-    def test_report_file(self, child):
-        """The file of a report stays, and comes last."""
         path = child.directory / "a, b.jsonl"
         done = run(child, "--report", "-c", SHOW, KCL_REPORT=f"kernels,json:{path}")
         assert json.loads(done.stdout.splitlines()[0])["KCL_REPORT"] == f"kernels,1,json:{path}"

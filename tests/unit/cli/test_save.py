@@ -13,16 +13,14 @@ pytestmark = pytest.mark.one_platform
 
 
 def held(file):
-    """Return the entries in a file, by layer and address."""
     return dict(contents.unpack(file.read_bytes(), CacheInfo()))
 
 
-def kernels(file, layer="binary"):
-    return {entry.metadata["kernel"] for (kind, _at), entry in held(file).items() if kind == layer}
+def programs(file):
+    return {one.metadata["kernel"] for (kind, _at), one in held(file).items() if kind == "binary"}
 
 
 def test_whole_cache(cache, tmp_path):
-    """Without a choice the file holds every entry of the cache, and the command prints a table."""
     file = tmp_path / "all.kclb"
     done = run("save", file)
     assert done.exit_code == 0, done.output
@@ -38,7 +36,7 @@ def test_kernels(tmp_path):
     file = tmp_path / "some.kclb"
     assert run("save", file, "typed", "from_*").exit_code == 0
     names = {"typed", "from_global", "from_class", "from_file"}
-    assert kernels(file) == names
+    assert programs(file) == names
     names = {name for entry in held(file).values() for name in entry.metadata}
     assert names >= {"function", "base", "proven"}
     run("save", file, "typed", "--layer", "binary")
@@ -46,19 +44,17 @@ def test_kernels(tmp_path):
 
 
 def test_last_run(copy, tmp_path):
-    """Of the last run, only what that used."""
     last = copy.run("inputs", warm=True)
     file = tmp_path / "last.kclb"
     assert run("save", file, "--last-run").exit_code == 0
-    assert kernels(file) == set(last.outcomes("binary"))
-    assert len(kernels(file)) < len(kcl.entries("binary"))
+    assert programs(file) == set(last.outcomes("binary"))
+    assert len(programs(file)) < len(kcl.entries("binary"))
     option.cache_dir(str(tmp_path / "elsewhere"))
     assert run("load", file).exit_code == 0
 
 
 @pytest.mark.usefixtures("cache")
 def test_no_such_kernel(tmp_path):
-    """A kernel that is not there is an error with the nearest name, and no file is made."""
     done = run("save", tmp_path / "none.kclb", "tpyed")
     assert done.exit_code == 1
     assert "no entries (did you mean 'typed'" in done.output

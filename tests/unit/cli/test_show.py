@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from commands import program, run, with_parts
+from commands import flip, program, run, with_parts
 
 from kcl.cache.key import Key
 from kcl.cache.stores import address
@@ -16,12 +16,10 @@ pytestmark = pytest.mark.one_platform
 
 
 def printed(*words):
-    """Return what the command prints, without blank lines around it."""
     return run("show", *words).stdout.strip()
 
 
 def text(entry, part):
-    """Return a text in an entry, without blank lines around it."""
     return entry.parts[part].decode().strip()
 
 
@@ -43,8 +41,7 @@ class TestShow:
         digest = cache.row_of("typed")[1].key.digest
         assert run("show", digest[:12]).output == f"{code}\n"
 
-    def test_pieces(self, cache):
-        """Source, options, log, invoker and key are printed as they are, and nothing else."""
+    def test_pieces(self, cache, tmp_path):
         _address, entry = cache.binary_of("optioned")
         _row, code = cache.row_of("optioned")
         assert printed("optioned", "--source") == text(entry, "source.cl")
@@ -53,22 +50,13 @@ class TestShow:
         assert "-DFACTOR=11" in printed("optioned", "--options").splitlines()
         parts = [f"{part.name} = {part.value}" for part in entry.key.parts]
         assert printed("optioned", "--key").splitlines() == parts
-
-    def test_binary(self, cache, tmp_path):
-        """The program binary is written to a file."""
-        _address, entry = cache.binary_of("typed")
-        assert run("show", "typed", "--binary", str(tmp_path / "typed.bin")).output == ""
-        assert (tmp_path / "typed.bin").read_bytes() == entry.parts["binary"]
-
-    @pytest.mark.usefixtures("cache")
-    def test_assembly(self):
-        """The native code is disassembled, by kernel."""
-        text = run("show", "typed", "--asm").output
-        assert "<" in text
-        assert "ret" in text
+        assert run("show", "optioned", "--binary", str(tmp_path / "made.bin")).output == ""
+        assert (tmp_path / "made.bin").read_bytes() == entry.parts["binary"]
+        assembly = run("show", "typed", "--asm").output
+        assert "<" in assembly
+        assert "ret" in assembly
 
     def test_json(self, cache):
-        """--json has everything but the bytes, and the texts that are asked for."""
         code, made = json.loads(run("show", "typed", "--json").output)
         _address, entry = cache.binary_of("typed")
         assert Key(map(tuple, made["parts"])) == entry.key
@@ -81,7 +69,6 @@ class TestShow:
 
     @pytest.mark.usefixtures("cache")
     def test_ambiguous(self):
-        """Where several entries are meant they are listed on stderr, and the status is 1."""
         result = run("show", "untyped", code=1)
         keys = [
             entry.digest[:12] for entry in inventory.find_named("untyped", [*inventory.entries()])
@@ -101,7 +88,6 @@ class TestShow:
         assert "of 2 entries" in run("show", "typed", "--log", code=1).stderr
 
     def test_lacking(self, cache):
-        """An entry that is not there, or has not what is asked for, is said to be so."""
         digest = cache.row_of("typed")[1].key.digest
         assert "kcl ls" in run("show", "nothing", code=1).stderr
         assert "no log" in run("show", digest, "--log", code=1).stderr
@@ -109,13 +95,8 @@ class TestShow:
         assert "no binary" in run("show", digest, "--binary", "x", code=1).stderr
 
     def test_damaged(self, copy):
-        """A damaged entry is an error in one line."""
         found = program("typed")
-        with open(os.path.join(copy.binaries.location, found.address), "r+b") as stream:
-            stream.seek(-1, os.SEEK_END)
-            (last,) = stream.read()
-            stream.seek(-1, os.SEEK_END)
-            stream.write(bytes([last ^ 1]))
+        flip(os.path.join(copy.binaries.location, found.address), -1)
         assert "cannot be read" in run("show", found.digest, code=1).stderr
 
 
@@ -132,17 +113,11 @@ class TestAssembly:
             (b"", "neither PTX"),
             (b"BC\xc0\xde", "neither PTX"),
             (b"poclbin\0" + bytes(80), "be taken apart"),
+            (b"\x7fELF" + bytes(100), "binutils"),
         ],
     )
-    def test_unknown(self, binary, words, capsys):
-        """What cannot be taken apart is said to be so, and the status is 1."""
+    def test_unknown(self, binary, words, capsys, monkeypatch):
+        monkeypatch.setenv("PATH", "/nowhere")  # where no objdump is
         with pytest.raises(SystemExit, match="1"):
             disassemble(binary)
         assert words in capsys.readouterr().err
-
-    def test_no_objdump(self, monkeypatch, capsys):
-        """Without objdump the message says which package has it."""
-        monkeypatch.setenv("PATH", "/nowhere")
-        with pytest.raises(SystemExit, match="1"):
-            disassemble(b"\x7fELF" + bytes(100))
-        assert "binutils" in capsys.readouterr().err

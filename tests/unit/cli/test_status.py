@@ -17,12 +17,10 @@ from kcl.inspect import inventory
 
 
 def status(*arguments, code=0):
-    """Run the command in this process and return what it prints."""
     return run("status", *arguments, code=code).output
 
 
 def said():
-    """Return what --json says: all of it, and the rows by name."""
     document = json.loads(status("--json"))
     return document, {row["layer"]: row for row in document["layers"]}
 
@@ -67,7 +65,6 @@ class TestJson:
         assert " 0 B " not in off  # what nobody looked at is not said to be empty
 
     def test_empty(self, tmp_path):
-        """An empty cache is no fault, and stays empty."""
         document, rows = said()
         assert rows["binary"]["entries"] == rows["generator"]["entries"] == 0
         assert rows["binary"]["hit_rate"] is None
@@ -79,7 +76,6 @@ class TestJson:
 
 class TestText:
     def test_table(self):
-        """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
         printed = status()
         first = [line.split()[0] for line in printed.splitlines()][:3]
         assert first == ["layer", "generator", "binary"]
@@ -103,7 +99,6 @@ class TestText:
         assert "neo " in status()
 
     def test_neighbour(self, monkeypatch, tmp_path):
-        """A neighbour that holds something is shown, with its directory and the variable that decided."""
         monkeypatch.setenv("MESA_SHADER_CACHE_DIR", str(tmp_path / "mesa"))
         path = tmp_path / "mesa" / "mesa_shader_cache" / "ab" / ("0" * 38)
         path.parent.mkdir(parents=True)
@@ -113,7 +108,6 @@ class TestText:
         assert line.split()[-2:] == [str(tmp_path / "mesa"), "MESA_SHADER_CACHE_DIR"]
 
     def test_pending(self):
-        """Programs that wait to be completed are counted."""
         queue = JobQueue(settings.folder("kcl"))
         for number in range(2):
             queue.add(Entry(Key([Part("number", str(number))]), {}, {}))
@@ -121,14 +115,11 @@ class TestText:
         pending = said()[0]["pending"]
         assert (pending["programs"], pending["helper"]) == (2, False)
 
-    def test_late(self):
-        """A switch that came too late in a program of the last week is said, with the program's name."""
+    def test_late(self, monkeypatch):
+        """A switch that came too late in a program of the last week is said; so is a setting that is not understood."""
         late_switching.leave(late_switching.switch("POCL_CACHE_DIR", "/x", "/x was set too late"))
         (late,) = said()[0]["late"]
         assert f"{late['driver']} (<1 s ago): /x was set too late\n" in status()
-
-    def test_rejected(self, monkeypatch):
-        """A setting that is not understood is said."""
         monkeypatch.setenv("KCL_STRICT", "hits")
         assert "KCL_STRICT: 'hits' is not one of" in status()
 
@@ -141,7 +132,6 @@ class TestText:
     ],
 )
 def test_faults(tmp_path, path, words):
-    """A directory or a file that cannot be used is told with the remedy, and the exit status is 1."""
     place = tmp_path / "cache" / path
     place.parent.mkdir(parents=True, mode=0o700)
     (tmp_path / "cache").chmod(0o700)
@@ -150,7 +140,6 @@ def test_faults(tmp_path, path, words):
 
 
 def test_remote(tmp_path, monkeypatch):
-    """A remote is a line, and facts in JSON; without one there is no line."""
     assert "remote file" not in status()
     address = (tmp_path / "remote").as_uri()
     monkeypatch.setenv("KCL_REMOTE", address)

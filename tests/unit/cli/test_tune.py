@@ -179,15 +179,12 @@ class TestTune:
         assert "nothing" in listed(child)
 
     def test_terminated(self, program, child):
-        """SIGTERM ends the program; the next tuning goes on with what is known."""
         assert self.stopped(program, child, signal.SIGTERM)[0] == 143
 
     def test_wrong_use(self):
-        """Without a program it says what to do."""
         assert "name a program" in run("tune", code=2).stderr
 
     def test_ranks(self, program):
-        """Under MPI every rank would tune, so that needs `--anyway`."""
         done = program("right", "64", options=LONG, code=2, OMPI_COMM_WORLD_SIZE="2")
         assert "every rank would tune" in done.stderr
         done = program("right", "64", options=["--anyway", *LONG], OMPI_COMM_WORLD_SIZE="2")

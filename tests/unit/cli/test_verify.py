@@ -4,28 +4,17 @@ import json
 import os
 
 import pytest
-from commands import run
+from commands import flip, run
 
 pytestmark = pytest.mark.one_platform
 
 
 def verify(*options, code=0):
-    """Return what `kcl verify --json` checked, and the places and reasons of what is damaged."""
     said = json.loads(run("verify", "--json", *options, code=code).stdout)
     return said["checked"], {fault["place"]: fault["reason"] for fault in said["damaged"]}
 
 
-def flip(path, position):
-    """Flip a bit in a file."""
-    with open(path, "r+b") as stream:
-        stream.seek(position, os.SEEK_SET if position >= 0 else os.SEEK_END)
-        (byte,) = stream.read(1)
-        stream.seek(-1, os.SEEK_CUR)
-        stream.write(bytes([byte ^ 1]))
-
-
 def test_fine(cache):
-    """All entries that were just written are whole, by their headers and by every byte."""
     stores = {"generator": cache.rows, "binary": cache.binaries}
     counts = {name: len(list(store.scan())) for name, store in stores.items()} | {"tuning": 0}
     assert verify() == verify("--headers") == (counts, {})
@@ -52,7 +41,6 @@ def test_damaged(copy):
 
 
 def test_of_pocl(monkeypatch, tmp_path):
-    """Damaged files in PoCL's own cache are named, and what becomes of them."""
     monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     path = tmp_path / "pocl" / "AB" / ("C" * 37) / "program.bc"
     path.parent.mkdir(parents=True)

@@ -34,7 +34,6 @@ def run(child, platform_name, above="", below=""):
 
 @pytest.fixture(scope="module")
 def first(platform_name, tmp_path_factory):
-    """The cache that the first run of the program leaves."""
     child = Child(tmp_path_factory.mktemp("first"))
     run(child, platform_name)
     return child.cache
@@ -42,7 +41,6 @@ def first(platform_name, tmp_path_factory):
 
 @pytest.fixture
 def said(child, platform_name, first):
-    """Run the program with other imports on that cache."""
     shutil.copytree(first, child.cache)
     return functools.partial(run, child, platform_name)
 
@@ -77,7 +75,6 @@ class TestOneImport:
 
 class TestRecipes:
     def test_loopy_imported(self, warm):
-        """A driver that imports loopy at its head though nothing is generated is told so, by its name."""
         warm.edit("driver.py", "import factors\n", "import loopy\nimport factors\n")
         run = warm.run("loopy", KCL_REPORT="1")
         assert run.set("generator") == {"hit"}

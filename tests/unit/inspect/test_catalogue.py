@@ -22,36 +22,29 @@ class TestEntries:
         assert entries == [{**row, "partners": tuple(row["partners"])} for row in listed]
 
     def test_chosen(self):
-        """Layer, kernel and device narrow the list."""
         every = kcl.entries()
         names = {one.kernel for one in every}
         assert {one.layer for one in kcl.entries("binary")} == {"binary"}
         assert len(kcl.entries("binary")) + len(kcl.entries("generator")) == len(every)
-        assert {one.kernel for one in kcl.entries(kernel="f*")} == {
-            name for name in names if name.startswith("f")
-        }
+        chosen = {one.kernel for one in kcl.entries(kernel="f*")}
+        assert chosen == {name for name in names if name.startswith("f")}
         (device,) = {one.device for one in kcl.entries("binary")}
         assert kcl.entries(device=device[2:9].upper()) == kcl.entries("binary")
         assert kcl.entries(device="no such device") == []
+        words = r"'binaries' is no layer.*: take one of generator, binary"
+        with pytest.raises(ValueError, match=words):
+            kcl.entries("binaries")
 
     def test_in_a_notebook(self):
-        """A notebook shows the entries as a table with a line for each."""
-        shown = kcl.entries()._repr_html_()
-        assert shown.count("<tr>") == len(kcl.entries()) + 1
-        assert all(
-            f">{one.key}</td>" in shown and f">{one.kernel}</td>" in shown for one in kcl.entries()
-        )
-
-    def test_unknown_layer(self):
-        """A layer that there is not is named, with those that there are."""
-        with pytest.raises(
-            ValueError, match=r"'binaries' is no layer.*: take one of generator, binary"
-        ):
-            kcl.entries("binaries")
+        entries = kcl.entries()
+        shown = entries._repr_html_()
+        assert shown.count("<tr>") == len(entries) + 1
+        for one in entries:
+            assert f">{one.key}</td>" in shown
+            assert f">{one.kernel}</td>" in shown
 
 
 def test_unreadable(tmp_path):
-    """What cannot be read is left out, with a warning that names it."""
     option.cache_dir(tmp_path)
     place = address("0" * 64, "device", "bad")
     Directory(tmp_path / "pyopencl" / "kcl-binary-v1").put(place, b"no entry")

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pyopencl as cl
 import pytest
+from elementwise import one_array
 
 import kcl
 from kcl.base import process
@@ -19,7 +20,6 @@ STAGES = {"scheduled.txt", "unit.txt"}
 
 @kcl.kernel
 def doubled():
-    """Make a unit of loopy."""
     import loopy as lp
 
     knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", name="doubled", lang_version=(2018, 2))
@@ -28,30 +28,23 @@ def doubled():
 
 @kcl.kernel
 def halved():
-    """Write OpenCL C."""
-    text = "kernel void halved(global float *x) { x[get_global_id(0)] /= 2; }"
-    return kcl.Source(
-        text, entry="halved", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4
-    )
+    return one_array("halved", "x[i] /= 2;")
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """The directory of the dump."""
     monkeypatch.setenv("KCL_DUMP", str(tmp_path / "dump"))
     process.reset()
     return tmp_path / "dump"
 
 
 def launch(queue):
-    """Launch both kernels; return True if the numbers are right."""
     _event, (y,) = doubled()(queue, x=np.arange(4, dtype=np.float32))
     _event, (x,) = halved()(queue, x=np.ones(4, np.float32))
     return y.tolist() == [0, 2, 4, 6] and x.tolist() == [0.5] * 4
 
 
 def folder(place, kernel):
-    """Return the folder of a kernel."""
     (found,) = place.glob(f"*/{kernel}/*")
     return found
 
@@ -89,7 +82,6 @@ class TestStages:
 
 class TestFaults:
     def test_cannot_be_written(self, queue, tmp_path, monkeypatch):
-        """A directory that cannot be written is one warning, and the run goes on."""
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("KCL_DUMP", str(tmp_path / "file" / "dump"))
         process.reset()
@@ -107,10 +99,7 @@ class TestFaults:
         assert os.listdir(tmp_path) == ["one"]
 
     def test_unset(self, child):
-        """Without the variable nothing of it is imported."""
-        code = (
-            "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.programs.stage; "
-            "print('kcl.inspect.dump' in sys.modules)"
-        )
+        imports = "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.programs.stage"
+        code = f"{imports}; print('kcl.inspect.dump' in sys.modules)"
         assert child.run(code).stdout.strip() == "False"
         assert "kcl.inspect.dump" in sys.modules

@@ -4,6 +4,7 @@ import os
 import pathlib
 
 import pytest
+from commands import flip
 
 from kcl import option
 from kcl.base import settings
@@ -14,25 +15,22 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Refusal
 
 
-def entry(kernel: str, number: int = 0, **metadata) -> Entry:
-    """Return an entry of a program."""
-    about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5}
+def entry(kernel: str, **metadata) -> Entry:
+    about = {"kernel": kernel, "created": 1000, "seconds": 0.5}
     device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
-    key = Key([Part("source", f"{kernel} {number}")])
+    key = Key([Part("source", kernel)])
     return Entry(key, {**about, **device, **metadata}, {"binary": b"1234"})
 
 
-def code(kernel: str, number: int = 0) -> list[Entry]:
+def code(kernel: str) -> list[Entry]:
     """Return the rows of generated code: base, code."""
-    direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
-    key = Key([*direct, Part("row", "special"), Part("argument x", "<f4")])
-    about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
-    made = {**about, "function": "invoke", "base": {"open": ["x"]}}
+    direct = [Part("code", kernel), Part("parameter n", "1")]
+    about = {"kernel": kernel, "created": 1000, "seconds": 2.0}
     base = Entry(Key(direct), about, {"reached.json": b"{}"})
-    return [base, Entry(key, made, {"source.cl": b"// code"})]
+    key = Key([*direct, Part("row", "special"), Part("argument x", "<f4")])
+    return [base, Entry(key, {**about, "function": "invoke"}, {"source.cl": b"// code"})]
 
 
 @pytest.fixture
@@ -43,31 +41,23 @@ def stores(tmp_path):
     return binaries, Rows(settings.folder("pytools"))
 
 
-def fill(stores, *kernels, count=1):
-    """Put a program and the rows of code for each kernel into the stores."""
+def fill(stores, *kernels):
     binaries, rows = stores
     for kernel in kernels:
-        for number in range(count):
-            made = entry(kernel, number)
-            binaries.put(address(made.key.digest, "a device", kernel), made.pack())
-            for row in code(kernel, number):
-                rows.put(row.key.digest, row.pack())
-
-
-def path_of(summary) -> str:
-    """Return the file of a program."""
-    return os.path.join(settings.folder("pyopencl"), "kcl-binary-v1", summary.address)
+        made = entry(kernel)
+        binaries.put(address(made.key.digest, "a device", kernel), made.pack())
+        for row in code(kernel):
+            rows.put(row.key.digest, row.pack())
 
 
 class TestSummaries:
     def test_nothing(self, tmp_path):
-        """Where there is no cache there is nothing, and nothing is made."""
         option.cache_dir(tmp_path / "root")
         assert list(inventory.entries()) == found("axpy") == []
         assert not (tmp_path / "root").exists()
 
     def test_both_layers(self, stores):
-        """A program and the row that holds code are listed with what their headers say; other rows are not."""
+        """A program and the row that holds code are listed with what their headers say; all rows for who asks for them."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
         for listed in (generated, program):
@@ -77,9 +67,15 @@ class TestSummaries:
         assert facts == ("generator", "code", "axpy", 2.0)
         facts = (program.layer, program.kind, program.device, program.platform)
         assert facts == ("binary", "binary", "a device", "a platform")
-        assert program.size == os.path.getsize(path_of(program))
+        file = os.path.join(stores[0].location, program.address)
+        assert (program.place, program.size) == (file, os.path.getsize(file))
         # As the entry says, wherever its file was copied.
         assert generated.built == program.built == 1000.0
+        listed = {row.kind: row for row in inventory.entries("generator", all_rows=True)}
+        base, whole = code("axpy")
+        assert listed.keys() == {"base", "code"}
+        assert listed["base"].key == base.key
+        assert (listed["code"].key, listed["code"].metadata) == (whole.key, whole.metadata)
 
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
@@ -92,22 +88,10 @@ class TestSummaries:
         assert listed.keys() == {"axpy", "elsewhere"}
         assert listed["elsewhere"].read() == row
 
-
-class TestEntries:
-    def test_all_rows(self, stores):
-        """All rows are there for who asks: base and code, each with its full key."""
-        fill(stores, "axpy")
-        listed = {row.kind: row for row in inventory.entries("generator", all_rows=True)}
-        base, whole = code("axpy")
-        assert listed.keys() == {"base", "code"}
-        assert listed["base"].key == base.key
-        assert (listed["code"].key, listed["code"].metadata) == (whole.key, whole.metadata)
-
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
-        long = entry("axpy", text="x" * 20_000)
+        long, row = entry("axpy", text="x" * 20_000), code("sum")[-1]
         stores[0].put(address(long.key.digest, "a device", "axpy"), long.pack())
-        row = code("sum")[-1]
         row.metadata["text"] = "é" * 20_000
         stores[1].put(row.key.digest, row.pack())
         assert [len(listed.metadata["text"]) for listed in inventory.entries()] == [20_000, 20_000]
@@ -119,22 +103,21 @@ class TestFaults:
         """What cannot be read is named with a reason, every time; the others are listed."""
         fill(stores, "axpy", "sum")
         victim = next(found for found in inventory.entries("binary") if found.kernel == "sum")
-        with open(path_of(victim), "r+b") as stream:
-            stream.truncate(len(blob) if blob is not None else victim.size - 1)
-            stream.write(blob or b"")
+        path = pathlib.Path(victim.place)
+        path.write_bytes(path.read_bytes()[:-1] if blob is None else blob)
         for _ in range(2):
-            faults: list[Refusal] = []
+            faults = []
             listed = [*inventory.entries("binary", faults=faults)]
             assert [entry.kernel for entry in listed] == ["axpy"]
             (fault,) = faults
-            assert fault.place == path_of(victim)
+            assert fault.place == victim.place
             assert fault.reason
 
     def test_damaged_row(self, stores):
         """So is a row; a database that is none is a fault of its layer, and stays as it is."""
         fill(stores, "axpy")
         stores[1].put("ab" * 32, b"garbage")
-        faults: list[Refusal] = []
+        faults = []
         assert len(list(inventory.entries("generator", faults=faults))) == 1
         assert [fault.place for fault in faults] == [f"{stores[1].location}: {'ab' * 32}"]
         pathlib.Path(stores[1].location).write_bytes(b"no database at all" * 100)
@@ -149,15 +132,13 @@ class TestFaults:
         generated, program = inventory.entries()
         assert program.read() == inventory.read(program, []) == entry("axpy")
         assert generated.read() == code("axpy")[-1]
-        faults: list[Refusal] = []
-        with open(path_of(program), "r+b") as stream:
-            stream.seek(-1, os.SEEK_END)
-            stream.write(b"X")
+        faults = []
+        flip(program.place, -1)
         with pytest.raises(DamagedEntry):
             program.read()
         assert inventory.read(program, faults) is None
         assert [fault.place for fault in faults] == [program.place]
-        os.unlink(path_of(program))
+        os.unlink(program.place)
         with pytest.raises(KeyError):
             program.read()
         assert inventory.read(program, faults) is None
@@ -165,25 +146,18 @@ class TestFaults:
 
 
 def found(text):
-    """Return the addresses of the entries that a text names."""
     return [one.address for one in inventory.find_named(text, [*inventory.entries()])]
 
 
-class TestFind:
-    def test_names(self, stores):
-        """An entry is found by its kernel, by the start of its digest and by its address."""
-        fill(stores, "axpy", "sum")
-        generated, program = (one for one in inventory.entries() if one.kernel == "sum")
-        assert found("sum") == [generated.address, program.address]
-        assert found(program.digest[:10]) == found(program.address) == [program.address]
-        assert found("nothing") == found("") == []
-
-    def test_rows_that_lead(self, stores):
-        """The digest of a base row, which events name, stands for the code that it leads to."""
-        fill(stores, "axpy", "sum")
-        (generated,) = (one for one in inventory.entries("generator") if one.kernel == "sum")
-        base, _code = code("sum")
-        assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
+def test_find_named(stores):
+    """An entry is found by its kernel, its address, the start of its digest, or of the digest of a row that leads to it."""
+    fill(stores, "axpy", "sum")
+    generated, program = (one for one in inventory.entries() if one.kernel == "sum")
+    assert found("sum") == [generated.address, program.address]
+    assert found(program.digest[:10]) == found(program.address) == [program.address]
+    assert found("nothing") == found("") == []
+    base, _code = code("sum")
+    assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
 
 
 class TestMeasure:

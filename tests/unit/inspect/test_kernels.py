@@ -17,7 +17,6 @@ from kcl.inspect.kernels import LookSummary
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
-    """Return a look-up."""
     facts = {"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
     return LookSummary(layer, kernel, outcome, "", digest, **facts)
 
@@ -36,33 +35,27 @@ def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters)
     return ListedEntry(layer, f"x-{key.digest}", Stat(1, 1.0), key, metadata)
 
 
-class TestSource:
-    @pytest.mark.parametrize(
-        ("options", "is_same"),
-        [(["-DN=2"], True), (["-DN=2", {"place": "x"}], True), (["-DN=3"], False), ([], False)],
-    )
-    def test_macros(self, options, is_same):
-        """Programs of one text are told apart by the macros of their build options, however these are written."""
-        before, after = (
-            kernels.identify_text(stored("binary", "axpy", "1", options=given))
-            for given in (["-D", "N=2"], options)
-        )
-        assert (before == after) is is_same
+@pytest.mark.parametrize(
+    ("options", "is_same"),
+    [(["-DN=2"], True), (["-DN=2", {"place": "x"}], True), (["-DN=3"], False), ([], False)],
+)
+def test_macros(options, is_same):
+    """Programs of one text are told apart by the macros of their build options, however these are written."""
+    entries = [stored("binary", "axpy", "1", options=given) for given in (["-D", "N=2"], options)]
+    before, after = map(kernels.identify_text, entries)
+    assert (before == after) is is_same
 
 
 def entries(*held):
-    """Return entries by the first digits of their digests."""
     return {one.digest[:DIGITS]: one for one in held}
 
 
 def of_this_process():
-    """Return the rows of this process."""
     run, missed = journal.of_this_run()
     return kernels.group_records([run], missed)
 
 
 def rows(looks, *held):
-    """Put look-ups together."""
     return kernels.group_looks(looks, entries(*held))
 
 
@@ -82,14 +75,18 @@ class TestRows:
         assert found[0].spent == (1.0, 4.0)
 
     def test_not_stored(self):
-        """Look-ups of which nothing is stored belong together by their kernel."""
+        """Look-ups of which nothing is stored belong together by their kernel; rows come in the order of their look-ups."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
         outcomes = [kernels.write_outcome(row.of(layer)) for layer in ("generator", "binary")]
         assert (outcomes, kernels.name_rows([row])) == (["bypass", "miss"], ["axpy"])
+        found = rows([look("binary", "late", time=9.0), look("binary", "early", time=8.0)])
+        assert [row.kernel for row in found] == ["early", "late"]
+        looks = [look("binary", outcome="miss"), look("binary", times=2)]
+        assert kernels.write_outcome(looks) == "miss, hit x2"
+        assert kernels.write_outcome([]) == "-"
 
     @pytest.mark.parametrize("off", ["generator", "binary"])
     def test_layer_off(self, off):
-        """Where a layer is off each set of parameters has its row."""
         other = "binary" if off == "generator" else "generator"
         held = [stored(other, "scaled", source, block=source) for source in "ab"]
         looks = []
@@ -99,19 +96,15 @@ class TestRows:
             looks.append(look(other, "scaled", digest=entry.digest, **asked))
         found = rows(looks, *held)
         assert kernels.name_rows(found) == ["scaled(block=a)", "scaled(block=b)"]
-        ends = [
-            (kernels.write_outcome(row.of(off)), kernels.write_outcome(row.of(other)))
-            for row in found
-        ]
-        assert ends == [("bypass", "hit")] * 2
+        for row in found:
+            ends = [kernels.write_outcome(row.of(layer)) for layer in (off, other)]
+            assert ends == ["bypass", "hit"]
 
     def test_partial_hit(self):
-        """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
         missed = look("binary", outcome="miss", saved=0.0)
-        (_head, line) = kernels.write_table(
-            rows([look("generator", digest=code.digest), missed], code)
-        )
+        found = rows([look("generator", digest=code.digest), missed], code)
+        (_head, line) = kernels.write_table(found)
         assert line.split() == ["axpy", "hit", "miss", "1.000", "2.000"]
 
     def test_program_of_several(self):
@@ -121,11 +114,6 @@ class TestRows:
         given = {"solver.py:49": "", "-DREAL": ""}
         (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
         assert kernels.name_rows([row]) == ["lap(solver.py:49, -DREAL) +2"]
-
-    def test_order(self):
-        """Rows come in the order in which their look-ups began."""
-        found = rows([look("binary", "late", time=9.0), look("binary", "early", time=8.0)])
-        assert [row.kernel for row in found] == ["early", "late"]
 
 
 class TestLooks:
@@ -186,12 +174,6 @@ class TestLines:
         keyed = [f"{typed[1]}, key {entry.digest[:12]}" for entry in code[1:]]
         assert kernels.name_rows(rows(looks, *code)) == [typed[0], *keyed]
         assert kernels.name_rows(rows(looks[:1], *code)) == ["axpy"]
-
-    def test_outcome(self):
-        """Several ends of look-ups in a layer are all told."""
-        looks = [look("binary", outcome="miss"), look("binary", times=2)]
-        assert kernels.write_outcome(looks) == "miss, hit x2"
-        assert kernels.write_outcome([]) == "-"
 
 
 @pytest.mark.one_platform

@@ -8,16 +8,12 @@ from loopies import EXPRESSION, Loopy
 
 from kcl.inspect import packages
 
-HERE = "import json; from kcl.inspect import packages; print(json.dumps(packages.installed()['loopy']))"
-FINDINGS = """
-import json
-from kcl.inspect import doctor
-print(json.dumps([finding[:2] for finding in doctor.installed()]))
-"""
+PRINT = "import json; from kcl.inspect import doctor, packages; print(json.dumps({}))"
+HERE = PRINT.format("packages.installed()['loopy']")
+FINDINGS = PRINT.format("[finding[:2] for finding in doctor.installed()]")
 
 
 def asked(child, loopy, code=HERE):
-    """Return what a process with this loopy says of it."""
     return child.json(code, PYTHONPATH=f"{loopy.path}:{child.environment()['PYTHONPATH']}")
 
 
@@ -37,7 +33,6 @@ class TestInstalled:
         ],
     )
     def test_places(self, child, tmp_path, place, words):
-        """A loopy that lies elsewhere is named with its place."""
         _version, kind = asked(child, Loopy(tmp_path / place, place))
         assert re.fullmatch(words, kind)
 
@@ -59,7 +54,6 @@ class TestInstalled:
         ],
     )
     def test_missing(self, child, tmp_path, added, words):
-        """A loopy that cannot be imported, and one that lacks what kcl needs, are warnings."""
         loopy = Loopy(tmp_path / "wheel", "wheel")
         with (loopy.folder / "loopy/__init__.py").open("a") as stream:
             stream.write(added)

@@ -20,7 +20,7 @@ from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.foreign.table import ROWS
-from kcl.inspect import inventory, purge
+from kcl.inspect import purge
 from kcl.inspect.history import records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -28,14 +28,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a pr
 
 @pytest.fixture
 def stored():
-    """Store two programs and two rows with code."""
     for name in ("first", "second"):
         put(name)
         put(name, layer="generator", function="f")
 
 
 def left():
-    """Return the kernels that have entries, by layer, for those with code or programs."""
     names = settings.GENERATOR, settings.BINARY
     return {name: sorted(entry.kernel for entry in kcl.entries(name)) for name in names}
 
@@ -43,7 +41,11 @@ def left():
 @pytest.mark.usefixtures("stored")
 class TestPurge:
     def test_all(self):
-        """Without a name kcl's layers go, with all that belongs to them; the counts are those of what went."""
+        """A pattern chooses kernels. Without a name kcl's layers go, with all that belongs to them."""
+        found = kcl.purge(kernel="fir*")
+        assert (found.files, found.rows) == (1, 1)
+        assert found.bytes > found.items[0].size > 0
+        assert left() == {"generator": ["second"], "binary": ["second"]}
         found = kcl.purge()
         size = sum(item.size for item in found.items)
         assert left() == {"generator": [], "binary": []}
@@ -51,13 +53,6 @@ class TestPurge:
         assert found.files >= 3
         assert repr(found) == f"<kcl.Removal {found.files} files, 0 rows, {size} bytes>"
         assert not os.path.exists(places.own())
-
-    def test_kernel(self):
-        """A pattern chooses kernels; files and rows are counted."""
-        found = kcl.purge(kernel="fir*")
-        assert (found.files, found.rows) == (1, 1)
-        assert found.bytes > found.items[0].size > 0
-        assert left() == {"generator": ["second"], "binary": ["second"]}
 
     def test_chosen(self):
         """A layer that is named goes alone; what was made lately stays; a dry run removes nothing."""
@@ -69,7 +64,6 @@ class TestPurge:
         assert left() == {"generator": both, "binary": []}
 
     def test_refused(self, monkeypatch):
-        """What the system refuses is told, and the rest goes."""
         remove = purge.remove_path
 
         def refuse(path):
@@ -92,9 +86,8 @@ class TestPurge:
         assert gone == [(first[-64:], "kcl purge")] * 2
 
 
-def found(name: str, **keywords):
-    """Return items and refusals of a cache."""
-    refusals: list[inventory.Refusal] = []
+def found(name, **keywords):
+    refusals = []
     return list(purge.find_items(name, refusals, **keywords)), refusals
 
 
@@ -110,7 +103,6 @@ def treasure(tmp_path):
 
 class TestItems:
     def test_own(self):
-        """Of the folders that kcl shares with others only its own names are found, with their sizes."""
         put("first")
         put("first", layer="generator", function="f")
         database = layers.generator().place
@@ -126,13 +118,7 @@ class TestItems:
         assert binary.size > 99
         assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
 
-    def test_nothing(self):
-        """An empty home has nothing to remove, and nothing to refuse."""
-        for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
-            assert found(name) == ([], [])
-
     def test_links(self, treasure, monkeypatch):
-        """A link in the place of a cache directory or of what is in it is refused, and left alone."""
         pathlib.Path(settings.folder("kcl")).parent.mkdir(parents=True)
         os.symlink(treasure, settings.folder("kcl"))
         os.makedirs(settings.folder("pyopencl"))
@@ -144,28 +130,24 @@ class TestItems:
             assert "link" in refusal.reason
 
 
-class TestRemove:
-    @pytest.fixture
-    def item(self):
-        """The binary layer, as it was found."""
-        put("first")
-        return found("binary")[0][0]
-
-    def test_removes(self, item, treasure):
-        """An item goes with all that is in it, a link as a link; once gone it is no error."""
-        os.symlink(treasure, os.path.join(item.path, "link"))
-        os.symlink(treasure / "file", os.path.join(item.path, "file"))
-        purge.remove_path(item.path)
-        purge.remove_path(item.path)
-        assert os.listdir(os.path.dirname(item.path)) == []
-        os.symlink(treasure, item.path)
-        purge.remove_path(item.path)
-        assert not os.path.lexists(item.path)
+def test_removes(treasure):
+    """An item goes with all that is in it, a link as a link; once gone it is no error."""
+    for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
+        assert found(name) == ([], [])
+    put("first")
+    item = found("binary")[0][0]
+    os.symlink(treasure, os.path.join(item.path, "link"))
+    os.symlink(treasure / "file", os.path.join(item.path, "file"))
+    purge.remove_path(item.path)
+    purge.remove_path(item.path)
+    assert os.listdir(os.path.dirname(item.path)) == []
+    os.symlink(treasure, item.path)
+    purge.remove_path(item.path)
+    assert not os.path.lexists(item.path)
 
 
 class TestEntries:
     def chosen(self, names, kernel, older):
-        """Return the addresses of the entries that a wish takes, by layer."""
         items = purge.make_plan(names, False, older, kernel).items
         return {(item.cache, address) for item in items for address in item.addresses}
 
@@ -190,7 +172,6 @@ class TestEntries:
 
 @pytest.mark.one_platform
 def test_memory(queue):
-    """A kernel that was launched is looked up again after a purge, and misses."""
     kernel, seen = add(), []
     kcl.add_hook(lambda event: seen.append(event.outcome))
     for expected in (["miss", "miss"], [], ["miss", "miss"]):
@@ -236,7 +217,6 @@ def test_signed_refused():
 
 
 def test_a_file_in_the_place_of_a_folder(tmp_path):
-    """Nothing lies below a file: there is nothing to remove, and nothing to complain of."""
     (tmp_path / "file").write_text("")
     with option.cache_dir(tmp_path / "file" / "cache"):
         plan = purge.purge(dry_run=True)

@@ -20,14 +20,12 @@ def rows(text):
 
 class TestReport:
     def test_unused(self):
-        """Layers that nobody used say so; asking opens nothing."""
         head, lines = rows(kcl.report())
         assert " ".join(head) == "layer hits misses bypassed errors seconds saved bytes"
         assert lines["generator:"][1:] == lines["binary:"][1:] == ["not", "used"]
         assert not layers.opened()
 
     def test_counts(self, tmp_path):
-        """Each layer has its counts, seconds, bytes and place."""
         option.cache_dir(tmp_path / "here")
         layers.binary()
         events.emit(events.Event("binary", "axpy", "", "miss", "not in the cache", 1.5, 4096))
@@ -60,7 +58,6 @@ class TestReport:
         assert "binary: memory only" in kcl.report().splitlines()
 
     def test_off(self, monkeypatch):
-        """A layer that is off, or off for recipes of one front end, says which switch did it."""
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         layers.binary()
         assert "off: KCL_NO_CACHE=binary" in kcl.report()

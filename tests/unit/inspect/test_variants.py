@@ -47,7 +47,6 @@ NAMES = ["arakawa(split_iname 8)", "arakawa(split_iname 16)", "one_and_other"]
 
 
 def test_told_apart(child):
-    """Report, explanations and lists name a tile in a loop by its length, and a fused kernel as loopy names it."""
     (child.directory / "tiles.py").write_text(TILES.replace("\n    ", "\n"))
     done = child.python("-m", "kcl", "run", "tiles.py", KCL_PROMOTE="off")
     assert done.returncode == 0, done.stderr
@@ -61,7 +60,6 @@ def test_told_apart(child):
 
 
 def test_told_apart_with_dtypes(child):
-    """Calls of other dtypes are named behind the calls into loopy that differ."""
     (child.directory / "typed.py").write_text(TYPED.replace("\n    ", "\n"))
     done = child.python("-m", "kcl", "run", "typed.py", KCL_PROMOTE="off")
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,6 @@ from kcl import integrations
 
 @pytest.fixture(autouse=True)
 def uninstalled():
-    """End without kcl's integrations."""
     yield
     while integrations.is_installed():
         kcl.uninstall()
@@ -82,7 +81,6 @@ class TestInstall:
         assert cl.Program.build is before
 
     def test_others_stay(self, monkeypatch):
-        """What somebody else put in place meanwhile stays."""
         kcl.install()
         mine = cl.Program.build
 
@@ -95,7 +93,6 @@ class TestInstall:
         monkeypatch.setattr(cl.Program, "build", mine.__wrapped__)
 
     def test_import_that_fails(self, package):
-        """A package that cannot be imported raises its own error, and may be imported later."""
         package(body="1 / 0")
         kcl.install()
         with pytest.raises(ZeroDivisionError):
@@ -120,7 +117,6 @@ class TestRefused:
         assert not hasattr(wobble, "answer")
 
     def test_fault(self, package, monkeypatch):
-        """So is one whose integration fails."""
         package()
         monkeypatch.setattr(sys.modules["wobble_in_kcl"], "replacements", lambda _found: 1 / 0)
         kcl.install()

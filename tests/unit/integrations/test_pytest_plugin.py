@@ -23,11 +23,16 @@ def test_where():
     ],
 )
 def test_suite(child, arguments, setting, wanted):
-    """Off unless asked for by option or setting; workers of xdist have it, too."""
+    """Off unless asked for by option or setting; workers of xdist have it, too. A session leaves nothing installed."""
     (child.directory / "test_suite.py").write_text(SUITE)
     (child.directory / "pytest.ini").write_text(f"[pytest]\n{setting}\n")
-    done = child.python("-m", "pytest", "-q", *arguments, WANTED=wanted)
-    assert done.returncode == 0, done.stdout + done.stderr
+    code = f"""
+        import pytest
+        from kcl import integrations
+        print(pytest.main(["-q", *{arguments!r}]), integrations.is_installed())
+    """
+    done = child.run(code, WANTED=wanted)
+    assert done.stdout.splitlines()[-1] == "0 False", done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
 
@@ -66,17 +71,6 @@ def test_workers_are_of_the_run(child):
     assert done.returncode == 0, done.stdout + done.stderr
     said = child.python("-m", "kcl", "report", "pytest").stdout
     assert said.startswith("pytest, 2 processes, ")
-
-
-def test_uninstalled(child):
-    """As a session ends the integrations are as before."""
-    code = """
-        import pytest
-        from kcl import integrations
-        print(pytest.main(["--kcl", "-q"]), integrations.is_installed())
-    """
-    (child.directory / "test_suite.py").write_text(SUITE)
-    assert child.run(code, WANTED="True").stdout.splitlines()[-1] == "0 False"
 
 
 PRIVATE = """

@@ -41,11 +41,9 @@ class TestParsed:
         ],
     )
     def test_program(self, line, kind, name, arguments):
-        """The program is the first word that is no option; what follows is its own."""
         assert runner.parse(line.split())[0] == (kind, name, arguments)
 
     def test_options(self):
-        """Options add up, and take a list."""
         words = "--off generator,pocl --off=binary --strict hit --report --explain --fresh x"
         assert runner.parse(words.split())[1] == {
             "off": ["generator", "pocl", "binary"],
@@ -69,11 +67,10 @@ class TestParsed:
 def places(child):
     """A script, a module, a package, a folder and an archive that say how they were run."""
     folder = child.directory
-    (folder / "script.py").write_text(SHOW)
     (folder / "here").mkdir()
     (folder / "here" / "__init__.py").write_text("")
-    (folder / "here" / "__main__.py").write_text(SHOW)
-    (folder / "here" / "part.py").write_text(SHOW)
+    for file in ("script.py", "here/__main__.py", "here/part.py"):
+        (folder / file).write_text(SHOW)
     with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
         archive.writestr("__main__.py", SHOW)
     return child
@@ -81,9 +78,9 @@ def places(child):
 
 def both(child, *arguments, options=(), standard_input=None):
     """Run a program by Python and by kcl; return status, output and complaints of both."""
-    commands = ([], ["-m", "kcl", "run"])
     runs = [
-        child.python(*options, *command, *arguments, stdin=standard_input) for command in commands
+        child.python(*options, *command, *arguments, stdin=standard_input)
+        for command in ([], ["-m", "kcl", "run"])
     ]
     return [(done.returncode, done.stdout, done.stderr) for done in runs]
 
@@ -103,13 +100,19 @@ class TestProgram:
         ],
     )
     def test_like_python(self, places, arguments):
-        """A program sees what it sees under Python."""
         python, mine = both(places, *arguments, standard_input=SHOW)
         assert python[0] == mine[0] == 0, python[2]
         assert json.loads(mine[1]) == json.loads(python[1])
 
+    @pytest.mark.parametrize(
+        "arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")]
+    )
+    def test_cannot_be_run(self, child, arguments):
+        python, mine = both(child, *arguments)
+        assert mine[0] == python[0] != 0
+        assert mine[2] == python[2]
+
     def test_options_of_python(self, places):
-        """`-O`, `-X` and `-P` are the interpreter's."""
         options = ("-O", "-X", "dev", *(("-P",) if sys.version_info >= (3, 11) else ()))
         python, mine = both(places, "script.py", options=("-W", "ignore", *options))
         assert json.loads(mine[1]) == json.loads(python[1])
@@ -137,15 +140,6 @@ class TestProgram:
         strip = [(one[0], one[1], _plain(one[2])) for one in (python, mine)]
         assert strip[1] == strip[0]
 
-    @pytest.mark.parametrize(
-        "arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")]
-    )
-    def test_cannot_run(self, child, arguments):
-        """What cannot be run is told in Python's words."""
-        python, mine = both(child, *arguments)
-        assert mine[0] == python[0] != 0
-        assert mine[2] == python[2]
-
     def test_interactive(self, places):
         """`python -i` is left with the names of the program, whose classes pickle under `__main__`."""
         (places.directory / "names.py").write_text("class A: pass\n")
@@ -165,7 +159,6 @@ class TestProgram:
 
 
 def _plain(text):
-    """A text without the addresses of threads."""
     import re
 
     return re.sub(r"Thread-\d+|0x[0-9a-f]+", "", text)

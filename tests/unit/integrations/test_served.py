@@ -6,38 +6,27 @@ import pytest
 from kcl.integrations import served
 
 pytestmark = pytest.mark.one_platform
+NAMED = "\n__kernel void NAME(__global int *out) { }"
 
 
-class TestText:
-    @pytest.mark.parametrize("source", ["", b"\xff"])
-    def test_odd_source(self, context, source):
-        """Nothing, and what is no text, is pyopencl's."""
-        assert served._read_text(cl.Program(context, source), None) is None
+@pytest.mark.parametrize("source", ["", b"\xff"])
+def test_odd_source(context, source):
+    """Nothing, and what is no text, is pyopencl's."""
+    assert served._read_text(cl.Program(context, source), None) is None
 
 
-class TestNames:
-    """A program is named by the line that builds it, its first kernel and its options."""
-
-    @pytest.mark.parametrize(
-        ("head", "options", "name"),
-        [
-            *(("#define NAME lap", [], "lap"), ("", ["-DNAME=lap2"], "lap2")),
-            *(("#define NAME(x) x", [], "NAME"), ("", ["-DNAME=1"], "NAME")),
-        ],
-    )
-    def test_macro(self, context, head, options, name):
-        """A kernel whose name is a macro has the name for which that stands, if it is a word."""
-        program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
-        assert served._read_text(program, options).kernel == name
-
-    @pytest.mark.parametrize(
-        ("source", "name"),
-        [
-            ("#define KERNEL __kernel\nKERNEL\nREQD(W, 1, 1)\nvoid g(int x)", "g"),
-            ("#define KERNEL(name) __kernel void name\n  KERNEL(h)(int x)", "h"),
-            ("#define KERNEL __kernel\nint KERNEL_ = 1; void i(", "program"),
-        ],
-    )
-    def test_behind_a_macro(self, context, source, name):
-        """A kernel whose word is a macro, as in pyopencl's scans, is found behind it."""
-        assert served._read_text(cl.Program(context, source), None).kernel == name
+@pytest.mark.parametrize(
+    ("source", "options", "name"),
+    [
+        (f"#define NAME lap\n{NAMED}", [], "lap"),
+        (NAMED, ["-DNAME=lap2"], "lap2"),
+        (f"#define NAME(x) x\n{NAMED}", [], "NAME"),
+        (NAMED, ["-DNAME=1"], "NAME"),
+        ("#define KERNEL __kernel\nKERNEL\nREQD(W, 1, 1)\nvoid g(int x)", [], "g"),
+        ("#define KERNEL(name) __kernel void name\n  KERNEL(h)(int x)", [], "h"),
+        ("#define KERNEL __kernel\nint KERNEL_ = 1; void i(", [], "program"),
+    ],
+)
+def test_name(context, source, options, name):
+    """A name that is a macro is what that stands for, if it is a word; a kernel behind a macro, as in scans, is found."""
+    assert served._read_text(cl.Program(context, source), options).kernel == name

@@ -10,7 +10,7 @@ import warnings
 import proxy
 import pytest
 import remotes
-from at_once import at_once
+from at_once import at_once, wait_until
 from proxy import Proxy
 from remotes import ROW
 
@@ -18,7 +18,6 @@ from kcl.base import process
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers, locks
-from kcl.cache import notes as states
 from kcl.errors import CacheFault
 from kcl.remote import ask, ending, outcomes, project, seal, used
 from kcl.remote.stores import store_of
@@ -35,9 +34,7 @@ def remote(tmp_path, monkeypatch):
     monkeypatch.setattr(project, "name", lambda: "app/run.py")
 
     def make(kind, through=None, full=True, **settings):
-        server = remotes.server(kind, tmp_path)
-        for name, text in server.variables.items():
-            monkeypatch.setenv(name, text)
+        server = remotes.serve(kind, tmp_path, monkeypatch)
         address = server.address()
         if full:
             pack = contents.pack({PLACE: ROW}, CacheInfo())
@@ -58,7 +55,6 @@ def remote(tmp_path, monkeypatch):
 
 
 def pulled():
-    """Return the name of the note on the last pull."""
     return outcomes.note_name("pull", project.name(), os.environ["KCL_REMOTE"])
 
 
@@ -100,7 +96,7 @@ class TestPull:
         assert server.asked() == before + (kind != "file")
 
     @pytest.mark.parametrize("kind", ["redis", "http"])
-    def test_absent(self, remote, kind, monkeypatch):
+    def test_absent(self, remote, kind, monkeypatch, ahead):
         """A remote without the pack is asked again after an hour, under other terms, or where a miss is an error.
 
         In the last case an answer counts that another process got since this one began.
@@ -117,11 +113,10 @@ class TestPull:
         monkeypatch.setattr(process, "STARTED", time.time_ns())
         assert not Asked(strict=True).came
         assert server.asked() == before + 2
-        now = time.time
-        with monkeypatch.context() as later:
-            later.setattr(states.time, "time", lambda: now() + 3700)
-            assert again().said == []
+        ahead[0] = 3700
+        assert again().said == []
         assert server.asked() == before + 3
+        ahead[0] = 0.0
         remote.at(os.environ["KCL_REMOTE"], trusted_keys=[seal.PublicKey("a", bytes(32)).line])
         assert again().said == []
         assert server.asked() == before + 5  # two names
@@ -135,7 +130,6 @@ class TestPull:
         assert layers.generator().notes == ["the last push failed: no right to write"]
 
     def test_threads(self, remote):
-        """Threads of one process ask once, and all of them look again."""
         server = remote("http")
         before, came = server.asked(), []
         at_once(lambda _number: came.append(ask.before_a_miss(False)), 4)
@@ -143,7 +137,6 @@ class TestPull:
         assert server.asked() == before + 1
 
     def test_unwritable(self, remote, monkeypatch, tmp_path):
-        """Without a place for entries nobody is asked, and nothing is said."""
         server = remote("http")
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "file" / "x"))
@@ -176,10 +169,7 @@ class TestFaults:
             if not asked.came and fault != "404":
                 assert asked.said, asked
                 assert "http" in asked.said[0] or "redis" in asked.said[0]
-            end = time.monotonic() + 20
-            while not bad.connections:  # the child starts late on a loaded machine
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            wait_until(lambda: bad.connections)  # the child starts late on a loaded machine
             connections = bad.connections
             later = again()
             assert later.seconds < SLACK
@@ -190,7 +180,6 @@ class TestFaults:
         "address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"]
     )
     def test_refused(self, remote, address):
-        """A dead port costs no timeout."""
         remotes.demand("redis", "obstore")
         remote.at(address.format(remotes.free_port()), remote_timeout="5s")
         asked = Asked()
@@ -207,12 +196,17 @@ class TestFaults:
         ],
     )
     def test_words(self, remote, address, cure):
-        """What is wrong with an address is said once, with its cure."""
         remote("s3", full=False)
         remote.at(address)
         (said,) = Asked().said
         assert cure in said
         assert again().said == []
+
+    def test_strict_fault(self, remote, monkeypatch):
+        remote.at("ftp://host/x")
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        with pytest.raises(CacheFault, match="ftp"):
+            ask.before_a_miss(False)
 
     def test_late(self, remote):
         """The child of a process that waits no longer goes on, and its entries are there for the next one."""
@@ -223,10 +217,7 @@ class TestFaults:
             assert not asked.came
             # On a busy machine the child takes a part of the time.
             assert "no answer in 0." in asked.said[0]
-            end = time.monotonic() + 20
-            while layers.generator().read(ROW.key.digest) is None:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            wait_until(lambda: layers.generator().read(ROW.key.digest) is not None)
 
     def test_waiter(self, remote):
         """Who waits for the child of another process waits within the same bound, and starts none."""
@@ -246,8 +237,7 @@ class TestFaults:
             came = []
             asking = threading.Thread(target=lambda: came.append(ask.before_a_miss(False)))
             asking.start()
-            while not slow.connections:
-                time.sleep(0.005)
+            wait_until(lambda: slow.connections)
             if (forked := os.fork()) == 0:
                 os._exit(int(ask.before_a_miss(False)))
             assert os.waitpid(forked, 0)[1] == 0
@@ -255,7 +245,6 @@ class TestFaults:
             assert came == [True]
 
     def test_push_at_exit(self, remote, monkeypatch):
-        """A push before the end of the process is waited for within a bound."""
         server = remotes.server("redis", None)
         with Proxy(server.port, "swallowed") as bad:
             remote("redis", bad, remote_write="exit", remote_timeout="0.1s")
@@ -275,13 +264,6 @@ class TestFaults:
             asked = Asked(strict=True)
             assert asked.came
             assert asked.said == []
-
-    def test_strict_fault(self, remote, monkeypatch):
-        """`KCL_STRICT=fault` makes an error of it."""
-        remote.at("ftp://host/x")
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        with pytest.raises(CacheFault, match="ftp"):
-            ask.before_a_miss(False)
 
     def test_nobody_trusted(self, remote):
         """Without a trusted key nothing comes, and if others can write the keys; the warning says so."""

@@ -1,7 +1,5 @@
 """The end of a process with a remote: what it leaves for the next push, and when it pushes."""
 
-import time
-
 import remotes
 
 from kcl.base import process
@@ -25,14 +23,12 @@ def test_left(monkeypatch, tmp_path):
     assert not used.waits(project.name())
 
 
-def test_when_pushed(monkeypatch, tmp_path):
+def test_when_pushed(monkeypatch, tmp_path, ahead):
     """A run pushes if it made an entry, but not soon after a failure; once an hour any run does."""
     monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
     remotes.configure(tmp_path / "config", remote_write="exit")
-    pushes, now, ahead = [], time.time, [0.0]
-    note = outcomes.note_name("push", project.name(), tmp_path.as_uri())
+    pushes, note = [], outcomes.note_name("push", project.name(), tmp_path.as_uri())
     monkeypatch.setattr("kcl.remote.child.run", lambda *given: pushes.append(given[0]))
-    monkeypatch.setattr(states.time, "time", lambda: now() + ahead[0])
 
     def ends(has_made, fault="", age=0.0):
         layers.generator().used = {"a": has_made}

@@ -15,14 +15,6 @@ NOTE = "pull app"
 CAME = Outcome("", 42, 1000, 0.5, "a pack")
 
 
-@pytest.fixture
-def days(monkeypatch):
-    """A list with the seconds by which the clock is ahead."""
-    ahead, now = [0.0], time.time
-    monkeypatch.setattr(states.time, "time", lambda: now() + ahead[0])
-    return ahead
-
-
 def test_round_trip():
     """A note has its outcome; a note of another form is none, and reading makes no folder."""
     assert outcomes.read(NOTE) is None
@@ -35,7 +27,6 @@ def test_round_trip():
 
 
 def test_terms(tmp_path):
-    """Pull and push, another remote and other trusted keys have notes of their own."""
     names = {outcomes.note_name(work, "app", "file:///x") for work in ("pull", "push")}
     names |= {
         outcomes.note_name("pull", "app", "file:///y"),
@@ -49,11 +40,11 @@ def test_terms(tmp_path):
 @pytest.mark.parametrize(
     ("fault", "text", "seconds"), [("", "1h", 3600), ("cut", "1h", 60), ("cut", "10s", 10)]
 )
-def test_lasts(fault, text, seconds, tmp_path, days):
+def test_lasts(fault, text, seconds, tmp_path, ahead):
     """A failure keeps processes from trying for a minute, an answer for as long as the settings say."""
     remotes.configure(tmp_path / "config", remote_fresh=text)
     outcomes.write(NOTE, CAME._replace(fault=fault))
-    for days[0], is_recent in ((seconds - 5, True), (seconds + 5, False), (5 - seconds, True)):
+    for ahead[0], is_recent in ((seconds - 5, True), (seconds + 5, False), (5 - seconds, True)):
         assert (outcomes.recent(NOTE) is not None) == is_recent
 
 
@@ -70,20 +61,10 @@ def test_pause():
     assert outcomes.rest(outcomes.read(NOTE)) == 60.0
 
 
-def test_strict(monkeypatch, days):
+def test_strict(monkeypatch, ahead):
     """Where a miss is an error, only an answer counts that came since this process began."""
     outcomes.write(NOTE, CAME)
     assert outcomes.recent(NOTE, strict=True) == CAME
     monkeypatch.setattr(process, "STARTED", time.time_ns())
-    days[0] = 1.0
+    ahead[0] = 1.0
     assert outcomes.recent(NOTE, strict=True) is None
-
-
-def test_refused_push():
-    """A push that failed is said, until one succeeds."""
-    note = outcomes.note_name("push", "app", "file:///x")
-    assert outcomes.refused_push("app", "file:///x") == ""
-    outcomes.write(note, Outcome("no room"))
-    assert outcomes.refused_push("app", "file:///x") == "the last push failed: no room"
-    outcomes.write(note, CAME)
-    assert outcomes.refused_push("app", "file:///x") == ""

@@ -29,48 +29,31 @@ def key():
 
 
 class TestPack:
-    """What is signed and read again."""
-
     def test_round_trip(self, key):
-        """What was sealed is read with the public half."""
         public, private = key
         assert unseal(NAME, seal.seal(NAME, private, BUNDLE), public)[1] == BUNDLE
-
-    def test_unsigned(self):
-        """A pack that nobody need have signed."""
         assert unseal(NAME, seal.seal(NAME, None, BUNDLE), UNSIGNED)[1] == BUNDLE
 
-    def test_every_flip(self, key):
-        """A pack with one bit changed, anywhere, is refused."""
+    def test_every_flip_and_cut(self, key):
         public, private = key
         blob = seal.seal(NAME, private, BUNDLE)
+        bad = [*(blob[:end] for end in range(len(blob))), blob + b"\0", b"\0" + blob]
         for place in range(len(blob)):
             changed = bytearray(blob)
             changed[place] ^= 1 << place % 8
+            bad.append(bytes(changed))
+        for found in bad:
             with pytest.raises(DamagedEntry):
-                unseal(NAME, bytes(changed), public)
-
-    def test_every_cut(self, key):
-        """A pack that ends early, or goes on, is refused."""
-        public, private = key
-        blob = seal.seal(NAME, private, BUNDLE)
-        for cut in (*(blob[:end] for end in range(len(blob))), blob + b"\0", b"\0" + blob):
-            with pytest.raises(DamagedEntry):
-                unseal(NAME, cut, public)
+                unseal(NAME, found, public)
 
     def test_another_name(self, key):
-        """A pack that was signed for another name is refused, and so is an unsigned one; the signer is named."""
+        """A pack that was signed for another name, by a stranger or by nobody is refused; the signer is named."""
         public, private = key
-        for blob in (seal.seal("1" * 64 + "/key", private, BUNDLE), seal.seal(NAME, None, BUNDLE)):
-            with pytest.raises(DamagedEntry, match="team"):
-                unseal(NAME, blob, public)
-
-    def test_a_stranger(self, key):
-        """A pack that another key signed is refused."""
         new("stranger")
-        stranger = signing_as("stranger")
-        with pytest.raises(DamagedEntry):
-            unseal(NAME, seal.seal(NAME, stranger[1], BUNDLE), key[0])
+        stranger = signing_as("stranger")[1]
+        for name, signer in (("1" * 64 + "/key", private), (NAME, None), (NAME, stranger)):
+            with pytest.raises(DamagedEntry, match="team"):
+                unseal(NAME, seal.seal(name, signer, BUNDLE), public)
 
     @pytest.mark.parametrize(
         ("rest", "moment", "bundle"),
@@ -82,16 +65,12 @@ class TestPack:
 
 
 def signing_as(name):
-    """Return both halves of a key, of several."""
     remotes.configure(pathlib.Path(path_of(name)).parents[2], signing_key=name)
     return signing()
 
 
 class TestKeys:
-    """Where keys come from."""
-
     def test_lines(self):
-        """A line names a key, whatever stands around it."""
         key = PublicKey("team", bytes(range(32)))
         assert key_of(f" {key.line}\n") == key
         assert len(key.id) == 16
@@ -100,47 +79,35 @@ class TestKeys:
         "line", ["", "team", "team:", "team:AAAA", "team:!", f"a/b:{'A' * 43}=", f":{'A' * 43}="]
     )
     def test_no_key(self, line):
-        """What is no key is refused with the form of one."""
         with pytest.raises(RemoteFault, match="NAME:base64"):
             key_of(line)
 
-    def test_trusted(self, tmp_path):
-        """The settings file has the trusted keys, in their order; without one there is none."""
+    def test_trusted(self, tmp_path, monkeypatch):
+        """The settings file has the trusted keys, in their order; no variable of the environment brings one."""
+        monkeypatch.setenv("KCL_TRUSTED_KEYS", PublicKey("c", bytes(32)).line)
         keys = [PublicKey("b", bytes(32)), PublicKey("a", bytes(range(32)))]
-        assert trusted() == []
+        assert (trusted(), signing()) == ([], None)
         remotes.configure(tmp_path / "config", trusted_keys=[key.line for key in keys])
         assert trusted() == keys
 
-    def test_no_variable(self, monkeypatch):
-        """No variable of the environment brings a key."""
-        monkeypatch.setenv("KCL_TRUSTED_KEYS", PublicKey("a", bytes(32)).line)
-        assert trusted() == []
-
     def test_secret(self, key):
-        """The secret half is this user's alone, and the public half is not it."""
+        """The secret half is this user's alone, and never written over; if others can read it, it signs nothing."""
         path = path_of("team")
         assert os.stat(path).st_mode & 0o777 == 0o600
         with open(path, "rb") as stream:
             assert base64.b64decode(stream.read()) != key[0].public
-
-    def test_a_name_once(self, key):
-        """A key is never written over."""
-        assert key
         with pytest.raises(RemoteFault, match="another name"):
             new("team")
+        os.chmod(path_of("team"), 0o640)
+        with pytest.raises(RemoteFault, match="chmod 600"):
+            signing()
 
     @pytest.mark.parametrize("name", ["", "../x", ".x", "a b", "x" * 61])
     def test_name(self, name):
-        """The name of a key is the name of a file, and part of a line."""
         with pytest.raises(CacheFault):
             path_of(name)
 
-    def test_none(self):
-        """Without a key nothing is signed."""
-        assert signing() is None
-
     def test_several(self, key):
-        """Of several keys the settings file names one."""
         new("other")
         with pytest.raises(RemoteFault, match="signing_key"):
             signing()
@@ -148,15 +115,7 @@ class TestKeys:
         with pytest.raises(RemoteFault, match="cannot be read"):
             signing_as("gone")
 
-    def test_readable_by_others(self, key):
-        """A secret half that others can read signs nothing."""
-        assert key
-        os.chmod(path_of("team"), 0o640)
-        with pytest.raises(RemoteFault, match="chmod 600"):
-            signing()
-
     def test_no_package(self, monkeypatch):
-        """Without cryptography the fault names the extra."""
         monkeypatch.setitem(
             __import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None
         )
@@ -164,38 +123,33 @@ class TestKeys:
             new("team")
 
 
-class TestPackName:
-    def test_parts(self, monkeypatch):
-        """Project, signer, Python and kcl are in the name; a directory of this machine is not."""
-        names = {
-            seal.pack_name("app/run.py", KEY),
-            seal.pack_name("app/run.py", UNSIGNED),
-            seal.pack_name("x", KEY),
-        }
-        monkeypatch.setattr(sys, "version_info", (*sys.version_info[:2], 99))
-        names.add(seal.pack_name("app/run.py", KEY))  # a patch release is the same
-        assert len(names) == 3
-        monkeypatch.setattr(sys, "version_info", (3, 99, 0))
-        names.add(seal.pack_name("app/run.py", KEY))
-        monkeypatch.setattr(kcl, "__version__", "99")
-        names.add(seal.pack_name("app/run.py", KEY))
-        assert len(names) == 5
-        assert {len(name.partition("/")[0]) for name in names} == {64}
-        assert {name.partition("/")[2] for name in names} == {KEY.id, "unsigned"}
+def test_parts(monkeypatch):
+    """Project, signer, Python and kcl are in the name; a directory of this machine is not."""
+    names = {
+        seal.pack_name("app/run.py", KEY),
+        seal.pack_name("app/run.py", UNSIGNED),
+        seal.pack_name("x", KEY),
+    }
+    monkeypatch.setattr(sys, "version_info", (*sys.version_info[:2], 99))
+    names.add(seal.pack_name("app/run.py", KEY))  # a patch release is the same
+    assert len(names) == 3
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0))
+    names.add(seal.pack_name("app/run.py", KEY))
+    monkeypatch.setattr(kcl, "__version__", "99")
+    names.add(seal.pack_name("app/run.py", KEY))
+    assert len(names) == 5
+    assert {len(name.partition("/")[0]) for name in names} == {64}
+    assert {name.partition("/")[2] for name in names} == {KEY.id, "unsigned"}
 
 
-class TestBelief:
-    def test_nobody(self):
-        """Without a trusted key no pack is believed, and the fault names the cures."""
-        with pytest.raises(RemoteFault, match="kcl key trust"):
-            seal.believed(ADDRESS)
-
-    def test_keys_in_order(self, tmp_path):
-        """Packs of the trusted keys are asked for in their order, then one that nobody need have signed."""
-        other = PublicKey("other", bytes(range(32)))
-        lines = [other.line, KEY.line]
-        remotes.configure(
-            tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
-        )
-        assert seal.believed(ADDRESS) == [other, KEY, UNSIGNED]
-        assert seal.believed(ADDRESS + "1") == [other, KEY]
+def test_believed(tmp_path):
+    """Packs of the trusted keys are asked for in their order, then one that nobody need have signed."""
+    with pytest.raises(RemoteFault, match="kcl key trust"):
+        seal.believed(ADDRESS)
+    other = PublicKey("other", bytes(range(32)))
+    lines = [other.line, KEY.line]
+    remotes.configure(
+        tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
+    )
+    assert seal.believed(ADDRESS) == [other, KEY, UNSIGNED]
+    assert seal.believed(ADDRESS + "1") == [other, KEY]

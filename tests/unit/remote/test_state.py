@@ -11,7 +11,6 @@ pytestmark = pytest.mark.faults
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
-    """A remote of plain files."""
     found = remotes.directory(tmp_path / "remote")
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
@@ -19,14 +18,13 @@ def address(tmp_path, monkeypatch):
 
 
 def test_none():
-    """Without a remote there is nothing to say."""
     assert state.facts()["words"] == []
-    assert state.attempt() == ("", "")
     assert state.facts()["address"] == ""
+    assert state.attempt() == ("", "")
 
 
-def test_lines(address):
-    """What came is counted, and what was refused is said with its reason."""
+def test_lines(address, monkeypatch, tmp_path):
+    """What came is counted, what was refused is said with its reason; a remote that is not asked says why."""
     assert state.facts()["words"] == [
         f"remote {address}: read only; 0 entries of {project.name()} came, 0 bytes in 0.0 s"
     ]
@@ -39,10 +37,6 @@ def test_lines(address):
     assert first.endswith("42 entries of app came, 1000 bytes in 0.2 s")
     assert second == "remote: app: it is not signed"
     assert third == "remote: app: no room"
-
-
-def test_not_asked(address, monkeypatch, tmp_path):
-    """A remote that is not asked says why."""
     monkeypatch.setenv("KCL_NO_CACHE", "1")
     assert "not asked: KCL_NO_CACHE=1" in state.facts()["words"][0]
     assert "KCL_NO_CACHE" in state.attempt()[1]
@@ -50,7 +44,6 @@ def test_not_asked(address, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("os.access", lambda *_asked: False)
     assert "cannot be written" in state.facts()["words"][0]
-    assert address
 
 
 def test_attempt(address, monkeypatch, tmp_path):

@@ -12,18 +12,15 @@ NAME = "app"
 
 
 def leave(*addresses):
-    """Leave programs that a run used."""
     used.leave(NAME, [("binary", address) for address in addresses])
 
 
 def taken():
-    """Take up what waits; return the addresses."""
     with used.take(NAME) as places:
         return [address for _layer, address in places]
 
 
 def lists():
-    """Return the folder of the one project's lists."""
     (folder,) = filter(pathlib.Path.is_dir, pathlib.Path(settings.folder("kcl"), "packs").glob("*"))
     return folder
 

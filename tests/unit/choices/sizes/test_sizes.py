@@ -8,7 +8,6 @@ import kcl
 
 @kcl.kernel(sizes={"n": "x.shape[0]"})
 def axpy(n, block=64):
-    """Ask what divides the size."""
     import loopy as lp
 
     knl = n.assume(lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2)))
@@ -30,27 +29,21 @@ class TestDeclaration:
         ],
     )
     def test_refused(self, given, words):
-        """What cannot be meant is a TypeError at the decoration."""
         with pytest.raises(TypeError, match=words):
             kcl.kernel(sizes=given)(lambda n: n)
 
-    def test_pure(self):
-        """A body that is skipped asks nothing."""
-        with pytest.raises(TypeError, match="takes no sizes"):
-            kcl.kernel(pure=True, version="1", sizes={"n": "x.size"})(lambda n: n)
-
     @pytest.mark.parametrize(
-        "given", [{"fixed": -1}, {"fixed": "all"}, {"fixed": "auto", "most": -1}]
+        ("given", "words"),
+        [
+            ({"fixed": -1}, 'takes a whole number or "auto"'),
+            ({"fixed": "all"}, 'takes a whole number or "auto"'),
+            ({"fixed": "auto", "most": -1}, 'takes a whole number or "auto"'),
+            ({"most": 3}, 'belongs to fixed="auto": write fixed=64'),
+        ],
     )
-    def test_no_number(self, given):
-        """`fixed` is a whole number or "auto", and `most` a whole number."""
-        with pytest.raises(TypeError, match='takes a whole number or "auto"'):
+    def test_no_number(self, given, words):
+        with pytest.raises(TypeError, match=words):
             kcl.sizes(n="x.size", **given)
-
-    def test_most_belongs_to_auto(self):
-        """`most` counts what was seen: without `fixed="auto"` it is refused, with the cure."""
-        with pytest.raises(TypeError, match='belongs to fixed="auto": write fixed=64'):
-            kcl.sizes(n="x.size", most=3)
 
     def test_unknown_argument(self, queue):
         """An expression over no argument of the kernel is refused with the place of the recipe, before a launch."""
@@ -67,11 +60,15 @@ class TestDeclaration:
         with pytest.raises(kcl.RecipeError, match=words):
             asking().source(queue, x=np.float32)
 
-    def test_given_by_hand(self):
+    @pytest.mark.parametrize(
+        ("values", "named", "words"),
+        [
+            ((), {"n": 4}, "'n' is a size"),
+            ((64, 64), {}, "its parameters beside the sizes are block"),
+            ((64,), {"blok": 64}, "its parameters beside the sizes are block"),
+        ],
+    )
+    def test_given_by_hand(self, values, named, words):
         """A size is no parameter that a person gives, by name or by position."""
-        with pytest.raises(TypeError, match="'n' is a size"):
-            axpy(n=4)
-        with pytest.raises(TypeError, match="its parameters beside the sizes are block"):
-            axpy(64, 64)
-        with pytest.raises(TypeError, match="its parameters beside the sizes are block"):
-            axpy(blok=64)
+        with pytest.raises(TypeError, match=words):
+            axpy(*values, **named)

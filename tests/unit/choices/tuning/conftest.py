@@ -27,7 +27,6 @@ def files_of(queue, tmp_path):
 
 @pytest.fixture
 def question_of(queue):
-    """Return a function that writes the arrays of such files."""
 
     def question_of(files, tolerance=None):
         return files.question(devices.places_of(queue.context), tolerance)

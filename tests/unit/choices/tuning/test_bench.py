@@ -1,5 +1,6 @@
 """The children of a tuning: what kills one costs its candidate, and the others go on."""
 
+import pathlib
 import re
 import time
 
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.slow_platforms
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def doubling(text="", local=1):
-    """Double, and do something else."""
     return elementwise("doubling", f"{text} z[i] = 2*x[i];", local_size=local, x="in", z="out")
 
 
@@ -43,14 +43,12 @@ def question(workshop, question_of):
 
 @pytest.fixture
 def bench(workshop, question, monkeypatch):
-    """A bench with one child at a time."""
     monkeypatch.setattr(settings, "processors", lambda: 1)
     with Bench(question, trial(workshop, ""), workshop.folder) as made:
         yield made
 
 
 def trial(workshop, text):
-    """Return the trial of a choice."""
     return workshop.trial({"text": text})
 
 
@@ -72,7 +70,6 @@ class TestCheck:
         assert [hanging.verdict.outcome, after.verdict.outcome] == ["hangs", "ok"]
 
     def test_no_time(self, bench, workshop):
-        """After its end nothing is checked, and nothing is said of the candidates."""
         found = trial(workshop, ";")
         bench.check([found], time.monotonic() - 1)
         assert found.verdict.outcome == ""
@@ -87,7 +84,6 @@ class TestCheck:
 
 class TestRace:
     def test_ratios(self, bench, workshop):
-        """All race against the default; who is far behind is out, who stays to the end is returned."""
         near, slow = trial(workshop, ";"), trial(workshop, SLOW)
         bench.check([near, slow], later())
         assert set(bench.race([near, slow], 15, later())) <= {near}
@@ -131,7 +127,6 @@ class TestRace:
         assert made.race([one], race.ROUNDS, later(-1), is_last=True) == [one]
 
     def test_a_death(self, bench, workshop, platform_name):
-        """A candidate that dies in the race is named, and the race goes on without it."""
         late, right = trial(workshop, LATE), trial(workshop, ";")
         bench.check([late, right], later())
         assert late.verdict.outcome == "ok"
@@ -169,23 +164,18 @@ class TestBench:
             assert not found.ragged
 
     def test_number_of_children(self, workshop, question, monkeypatch):
-        """There is one child for each processor, and fewer for large arrays."""
+        """There is one child for each processor, and fewer for large arrays; all end with the bench."""
         monkeypatch.setattr(settings, "processors", lambda: 7)
-        default = trial(workshop, "")
-        with Bench(question, default, workshop.folder) as made:
-            assert made._pool._max_workers == 7
-        monkeypatch.setattr(benches, "_MOST_BYTES", 0)
-        with Bench(question, default, workshop.folder) as made:
-            assert made._pool._max_workers == 1
-
-    def test_no_process_stays(self, workshop, question):
-        """The children end with the bench, whatever they do."""
         with Bench(question, trial(workshop, ""), workshop.folder) as made:
+            assert made._pool._max_workers == 7
             made.check([trial(workshop, "z[i] = q;")], later())
             made.race([trial(workshop, ";")], 1, later())
             processes = [child.process for child in made._children]
             assert len(processes) > 1
         assert all(process.returncode is not None for process in processes)
+        monkeypatch.setattr(benches, "_MOST_BYTES", 0)
+        with Bench(question, trial(workshop, ""), workshop.folder) as made:
+            assert made._pool._max_workers == 1
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(per=[2, 4], factor=[1.0], tail=[0]))
@@ -193,17 +183,14 @@ def partial(per=4, factor=1.0, tail=0):
     """Sum parts; the length of the output is that of the choice."""
     code = f"""kernel void partial(global float *x, global float *part, global float *z, int n)
                {{ int first = get_global_id(0)*{per}; float sum = 0;
-                  for (int i = first; i < min(n, first + {per}); ++i) sum += {factor}f*x[i];
+                  for (int i = first; i < min(n, first + {per}); ++i)
+                  {{ sum += {factor}f*x[i]; z[i] = 2*x[i]; }}
                   part[get_global_id(0)] = sum;
-                  if ({tail} && get_global_id(0) == 0) part[get_global_size(0)] = 1;
-                  for (int i = first; i < min(n, first + {per}); ++i) z[i] = 2*x[i]; }}"""
-    arguments = [
-        kcl.Array("x", np.float32, "n", "in"),
-        kcl.Array("part", np.float32, f"round_up(n, {per})//{per}", "out"),
-        kcl.Array("z", np.float32, "n", "out"),
-        kcl.Scalar("n", np.int32),
-    ]
+                  if ({tail} && get_global_id(0) == 0) part[get_global_size(0)] = 1; }}"""
     size = f"round_up(n, {per})//{per}"
+    shapes = {"x": ("n", "in"), "part": (size, "out"), "z": ("n", "out")}
+    arrays = [kcl.Array(name, np.float32, *shape) for name, shape in shapes.items()]
+    arguments = [*arrays, kcl.Scalar("n", np.int32)]
     return kcl.Source(code, entry="partial", arguments=arguments, global_size=size, local_size=1)
 
 
@@ -213,7 +200,6 @@ DEFAULT = {"per": 4, "factor": 1.0, "tail": 0}
 class TestCompare:
     @pytest.fixture
     def verdicts(self, files_of, question_of, monkeypatch):
-        """Return a function that tells the verdicts of choices of a reduction, one child at a time."""
         monkeypatch.setattr(settings, "processors", lambda: 1)
         files = files_of(partial(), x=np.ones(100, np.float32))
 
@@ -230,11 +216,8 @@ class TestCompare:
     def test_another_shape(self, verdicts):
         """Without a comparison an output of another shape is refused, and the first one has the cure."""
         first, second = verdicts(None, {"per": 2}, {"per": 10})
-        assert first == (
-            "has another shape",
-            "part has (50,), by the default (25,); "
-            "kcl.space(compare=lambda out: out['part'].sum()) compares the sums",
-        )
+        cure = "kcl.space(compare=lambda out: out['part'].sum()) compares the sums"
+        assert first == ("has another shape", f"part has (50,), by the default (25,); {cure}")
         assert second == ("has another shape", "part has (10,), by the default (25,)")
 
     def test_own(self, verdicts):
@@ -280,14 +263,14 @@ class TestLeft:
         assert found.verdict.detail.endswith("with drawn numbers")
 
     def test_limit(self, workshop, question):
-        """A question has a third of the time that is left, at most the seconds of a candidate."""
-        made = Bench(question, workshop.default, workshop.folder, later(30))
-        assert 9 < made.seconds() <= 10
-        assert made.seconds(25.0) == 25.0
-        made = Bench(question, workshop.default, workshop.folder, later(3000), limit=60.0)
-        assert made.seconds() == 60.0
-        made = Bench(question, workshop.default, workshop.folder, later(-6))
-        assert made.seconds(60.0) <= 3.0
+
+        def made(seconds, **limit):
+            return Bench(question, workshop.default, workshop.folder, later(seconds), **limit)
+
+        assert 9 < made(30).seconds() <= 10
+        assert made(30).seconds(25.0) == 25.0
+        assert made(3000, limit=60.0).seconds() == 60.0
+        assert made(-6).seconds(60.0) <= 3.0
 
     def test_slow_default(self, workshop, question, monkeypatch):
         """No question has more time than is left for the whole call, however slow the default is."""
@@ -306,29 +289,20 @@ class TestLeft:
         assert max(asked) <= made.seconds(made._least) + 1 <= 15.0
 
 
-class TestChild:
-    def test_caches(self, workshop, question, monkeypatch):
-        """A child keeps its caches in the folder of the tuning, and inherits no setting of kcl's."""
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        own = Child(question, workshop.folder)
-        try:
-            assert own.ask(60.0, "begin", "", trial(workshop, "").codes[""])[0].outcome == "ok"
-            with open(f"/proc/{own.process.pid}/environ", "rb") as stream:
-                found = dict(
-                    line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line
-                )
-        finally:
-            own.end()
-        kept = {name for name, text in found.items() if text.startswith(workshop.folder)}
-        assert kept >= {"KCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"}
-        assert "POCL_CACHE_DIR" not in found  # it would win over XDG_CACHE_HOME
-        assert {name: text for name, text in found.items() if name.startswith("KCL_")} == {
-            "KCL_CACHE_DIR": workshop.folder,
-            "KCL_PROMOTE": "off",
-        }
-
-    def test_ends_with_its_parent(self, workshop, question):
-        """A child ends as its pipe is closed."""
-        own = Child(question, workshop.folder)
+def test_child(workshop, question, monkeypatch):
+    """A child keeps its caches in the folder of the tuning, inherits no setting of kcl's, and ends with its pipe."""
+    monkeypatch.setenv("KCL_STRICT", "hit")
+    own = Child(question, workshop.folder)
+    try:
+        assert own.ask(60.0, "begin", "", trial(workshop, "").codes[""])[0].outcome == "ok"
+        text = pathlib.Path(f"/proc/{own.process.pid}/environ").read_text()
         own.pipe.close()
         assert own.process.wait(60) == 0
+    finally:
+        own.end()
+    found = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
+    kept = {name for name, text in found.items() if text.startswith(workshop.folder)}
+    assert kept >= {"KCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"}
+    assert "POCL_CACHE_DIR" not in found  # it would win over XDG_CACHE_HOME
+    own_settings = {name: text for name, text in found.items() if name.startswith("KCL_")}
+    assert own_settings == {"KCL_CACHE_DIR": workshop.folder, "KCL_PROMOTE": "off"}

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pyopencl.array as cl_array
 import pytest
+from elementwise import one_array
 
 import kcl
 from kcl.choices.tuning import candidates, inputs
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.slow_platforms
     space=kcl.space(block=[4, 8]).where(lambda block, n: block == 4 or n % block == 0),
 )
 def stencil(block=4):
-    """A stencil: the input has two rows more than the output."""
     import loopy as lp
 
     if block == 0:
@@ -44,7 +44,6 @@ def workshop(files_of):
 
 @pytest.fixture
 def question(files_of, question_of):
-    """Return a function that makes the question of a call with more arguments."""
     return lambda **more: question_of(files_of(stencil(), **{**CALL, **more}))
 
 
@@ -83,7 +82,7 @@ class TestCandidate:
         Code that does not depend on a size is the same at its cut, and choices with equal code have one trial.
         """
         drawn = {inputs.NUMBERS, inputs.SIGNED}
-        four, eight, again = (workshop.trial({"block": size}) for size in (4, 8, 8))
+        four, eight, again, none = (workshop.trial({"block": size}) for size in (4, 8, 8, 0))
         assert set(four.codes) == {"", "n = 7", "m = 2", *drawn}
         assert set(eight.codes) == {"", "m = 2", *drawn}
         assert eight is again is not four
@@ -93,17 +92,12 @@ class TestCandidate:
         assert len({*four.digests.values()}) == 1
         assert four.digests[""] != eight.digests[""]
         assert four.needed == {"x": "<f8"}
+        # A recipe that refuses or raises has no code.
+        assert (none.verdict, none.codes, none.ratio) == (("skipped", "no block"), {}, None)
+        assert workshop.trial({"block": "four"}).verdict.outcome == "raises"
         # Nothing is written beside the tuning, or in the user's cache.
         assert os.listdir(workshop.folder) == []
         assert list(kcl.entries()) == []
-
-    def test_refusals(self, workshop):
-        """A recipe that refuses or raises has no code."""
-        candidate = workshop.trial({"block": 0})
-        assert candidate.verdict == ("skipped", "no block")
-        assert candidate.codes == {}
-        assert candidate.ratio is None
-        assert workshop.trial({"block": "four"}).verdict.outcome == "raises"
 
 
 @kcl.kernel(space=kcl.space(kind=["right", "abort", "endless", "memory", "exit", "closure"]))
@@ -116,15 +110,12 @@ def generating(kind="right", amount=1 << 34):
     while kind == "endless":
         pass
     blocks = [bytearray(amount // 16) for _ in range(16)] if kind == "memory" else []
-    text = f"kernel void generating(global float *x) {{ x[0] = {len(blocks)}; /* {kind} */ }}"
-    arguments = [kcl.Array("x", np.float32, 1, "out")]
-    return kcl.Source(text, entry="generating", arguments=arguments, global_size=1)
+    return one_array("generating", f"x[i] = {len(blocks)}; /* {kind} */", direction="out")
 
 
 class TestGenerator:
     @pytest.fixture
     def files(self, files_of, platform_name):
-        """The files of a tuning whose candidates are generated in a child."""
         if platform_name != "pocl":
             pytest.skip("the recipes run in this process")
         return files_of(generating())
@@ -139,16 +130,12 @@ class TestGenerator:
         ],
     )
     def test_ends(self, files, kind, seconds, verdict):
-        """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
+        """A choice that ends, stops or fills the process that generates is named; the next one is generated. None stays."""
         files.seconds = lambda _least: seconds
         candidate = files.trial({"kind": kind})
         assert (candidate.verdict, candidate.limit) == (verdict, seconds)
         files.seconds = lambda _least: 60.0
         assert files.trial({"kind": "closure"}).verdict.outcome == ""
-
-    def test_no_child_stays(self, files):
-        """The child ends with the tuning."""
-        files.trial({"kind": "closure"})
         process = files._generator.process.pid
         assert os.path.exists(f"/proc/{process}")
         files.close()
@@ -156,7 +143,6 @@ class TestGenerator:
         assert not os.path.exists(f"/proc/{process}")
 
     def test_worker_of_a_pool(self, files_of, monkeypatch):
-        """A process that may have no child of multiprocessing's generates itself."""
         monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
         files = files_of(generating())
         assert files.trial({"kind": "closure"}).verdict.outcome == ""
@@ -168,18 +154,12 @@ class TestGenerator:
     space=kcl.space(local=[1, 2], cases=[{"place": np.array([2, 0, 1])}]),
 )
 def gathering(local=1):
-    """Read where integers say."""
     text = """kernel void gathering(global long *place, global double *x, global double *y, int n)
               { int i = get_global_id(0); y[i] = x[place[i]]; }"""
-    arguments = [
-        kcl.Array("place", np.int64, "n", "in"),
-        kcl.Array("x", np.float64, 8, "in"),
-        kcl.Array("y", np.float64, "n", "out"),
-        kcl.Scalar("n", np.int32),
-    ]
-    return kcl.Source(
-        text, entry="gathering", arguments=arguments, global_size="n", local_size=local
-    )
+    place, x = kcl.Array("place", np.int64, "n", "in"), kcl.Array("x", np.float64, 8, "in")
+    arguments = [place, x, kcl.Array("y", np.float64, "n", "out"), kcl.Scalar("n", np.int32)]
+    size = {"global_size": "n", "local_size": local}
+    return kcl.Source(text, entry="gathering", arguments=arguments, **size)
 
 
 class TestCases:
@@ -188,14 +168,12 @@ class TestCases:
         return files_of(gathering(), place=np.zeros(8, int), x=np.arange(8.0))
 
     def test_forms(self, files, question_of):
-        """Each case is a form: the call with other arguments, and with its own sizes."""
         form = question_of(files).forms["cases[0]"]
         assert np.array_equal(np.load(form.arrays["place"].path), [2, 0, 1])
         assert np.array_equal(np.load(form.arrays["x"].path), np.arange(8.0))
         assert "cases[0]" in files.default.codes
 
     def test_notes(self, files):
-        """Forms without a comparison are told, and integers that are all equal."""
         left = {
             inputs.SIGNED: Verdict("hangs", "no result in 2 s"),
             "n = 7": Verdict("crashes", "-"),
@@ -209,7 +187,6 @@ class TestCases:
 
 class TestFolder:
     def test_goes_away(self, tmp_path, monkeypatch):
-        """The folder is for its user alone, and goes away, also after an error."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         with contextlib.suppress(ValueError), candidates.folder() as made:
             assert stat.S_IMODE(os.stat(made).st_mode) == 0o700

@@ -13,13 +13,11 @@ pytestmark = pytest.mark.slow_platforms
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
-    """Write one array, and change another one."""
     return elementwise("accumulating", text, local_size=1, x="in", w="inout", z="out")
 
 
 @kcl.kernel(space=kcl.space(factor=[1, 2]))
 def swapping(factor=1):
-    """Negate a matrix in Fortran's order."""
     import loopy as lp
 
     domain, text = "{[i,j]: 0<=i<2 and 0<=j<3}", f"z[i,j] = -{factor}*x[i,j]"
@@ -28,6 +26,7 @@ def swapping(factor=1):
 
 
 RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
+ALL = "64 of 64 elements"
 
 
 @pytest.fixture
@@ -57,18 +56,16 @@ def bench(begun):
 
 
 def default(bench):
-    """Return the launcher of the default."""
     return next(iter(bench._launchers.values()))
 
 
 def verdict(bench, workshop, text):
-    """Return outcome and detail of a candidate."""
     return bench.check({"": workshop.trial({"text": text}).codes[""]})[0]
 
 
 class TestMemory:
     def test_guard(self, bench):
-        """Behind an array lie 4 kB that nobody may write; the array begins as its content each time."""
+        """Behind an array lie 4 kB that nobody may write; an array begins as its content, an output as NaN."""
         call = bench._calls[""]
         x = call.arrays["x"]
         assert x.base_data.size == x.nbytes + child.GUARD
@@ -78,15 +75,11 @@ class TestMemory:
         call.launch(default(bench))
         assert call.find_broken(call.read()) == []
         assert np.array_equal(call.results(call.read())["x"], np.arange(1, 65))
-
-    def test_pattern(self, bench):
-        """An output begins as what is no number, and what is read as it was given."""
         found = bench._calls[""].results(bench._calls[""].starts)
         assert np.isnan(found["z"]).all()
         assert np.array_equal(found["w"], np.ones(64))
 
     def test_order(self, files_of, rig_of):
-        """An array in Fortran's order stays one."""
         like = np.asfortranarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
         files = files_of(swapping(), x=like)
         rig = rig_of(files)
@@ -101,12 +94,8 @@ class TestVerdict:
         ("text", "outcome", "detail"),
         [
             ("z[i] = x[i] + x[i]; w[i] += x[i];", "ok", ""),
-            ("w[i] += x[i];", "wrong result", "z[0] is nan, by the default 2.0, 64 of 64 elements"),
-            (
-                "z[i] = 2*x[i];",
-                "wrong result",
-                "w[0] is 1.0, by the default 2.0, 64 of 64 elements",
-            ),
+            ("w[i] += x[i];", "wrong result", f"z[0] is nan, by the default 2.0, {ALL}"),
+            ("z[i] = 2*x[i];", "wrong result", f"w[0] is 1.0, by the default 2.0, {ALL}"),
             (RIGHT + "if (i == 63) z[64] = x[64];", "writes past the end", "of z"),
             (RIGHT + "if (i == 63) { z[64] = 1; x[70] = w[0]; }", "writes past the end", "of x, z"),
             ("z[i] = y;", "does not build", "'y'"),

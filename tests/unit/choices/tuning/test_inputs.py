@@ -11,7 +11,6 @@ from kcl.code import Argument, Code, Invoker, ProgramText
 
 
 def code(*arguments, **inferred):
-    """Return code with these arguments: name, dtype, and whether it is required."""
     table = tuple(Argument(name, "Array", dtype, needed) for name, dtype, needed in arguments)
     text = ProgramText("k", "", (), ("k",))
     return Code(text, Invoker("source", "", "invoke", table, inferred, {}, []))
@@ -47,7 +46,6 @@ class TestDrawnForms:
         assert found == ({INTEGERS: {"a": "<i4"}} if is_drawn else {})
 
     def test_constant(self):
-        """Inputs whose integers are all equal are named."""
         arrays = {"x": np.ones(4, int), "y": np.arange(4), "z": np.ones(4, int)}
         given = code(("x", "<i8", True), ("y", "<i8", True), ("z", "<i8", False))
         assert inputs.find_constant(given, arrays) == ["x"]
@@ -70,7 +68,6 @@ class TestDrawn:
                 assert 0.5 <= part.min() < 0.6 < 1.4 < part.max() <= 1.5
 
     def test_scalars(self):
-        """Scalars get their declared dtype, and other names another value."""
         _arrays, found = inputs.draw(
             NUMBERS, {"a": "<f4", "b": "<c16"}, {}, {"a": 2, "b": 1, "n": 3}
         )
@@ -78,7 +75,6 @@ class TestDrawn:
         assert found["b"].real != found["b"].imag != found["a"]
 
     def test_integers_are_places(self):
-        """Drawn integers are places of each array, and neither 0 nor 1."""
         arrays = {"x": np.zeros(900, np.int8), "y": np.zeros((30, 7))}
         found = inputs.draw(INTEGERS, {"x": "<i1"}, arrays, {})[0]["x"]
         assert set(found) == {2, 3, 4, 5, 6}
@@ -106,26 +102,20 @@ DATA = {
     "ones": (1, 1),
     "one large": (0, 1_000_000),
 }  # all elements but one, and that
+DIRECTIONS = ("in", "inout", "out")
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=[RIGHT, *WRONG.values()]))
 def updating(text=RIGHT, dtype="float"):
-    """Update one array in place, and write one by a branch."""
     body = f"""kernel void updating(global {dtype} *x, global {dtype} *y, global {dtype} *z, {dtype} a, int n)
                {{ int i = get_global_id(0); {text} }}"""
-    kind = np.dtype({"float": np.float32, "int": np.int32}[dtype])
-    arguments = [
-        kcl.Array("x", kind, "n", "in"),
-        kcl.Array("y", kind, "n", "inout"),
-        kcl.Array("z", kind, "n", "out"),
-        kcl.Scalar("a", kind),
-        kcl.Scalar("n", np.int32),
-    ]
+    kind = {"float": np.float32, "int": np.int32}[dtype]
+    arrays = [kcl.Array(name, kind, "n", how) for name, how in zip("xyz", DIRECTIONS, strict=True)]
+    arguments = [*arrays, kcl.Scalar("a", kind), kcl.Scalar("n", np.int32)]
     return kcl.Source(body, entry="updating", arguments=arguments, global_size="n", local_size=1)
 
 
 def call(dtype, data, n=1000):
-    """Return the arguments of a first launch."""
     usual, one = DATA[data]
     kind = {"float": np.float32, "int": np.int32}[dtype]
     x = np.full(n, usual, kind)
@@ -202,31 +192,22 @@ def summing(parts=1):
                      for (int i = part; i < n; i += {abs(parts)}) sum += x[{place}];
                      all += sum; }}
                   y[0] = all; }}"""
-    arguments = [
-        kcl.Array("x", np.float32, "n", "in"),
-        kcl.Array("y", np.float32, 1, "out"),
-        kcl.Scalar("n", np.int32),
-    ]
+    arrays = [kcl.Array("x", np.float32, "n", "in"), kcl.Array("y", np.float32, 1, "out")]
+    arguments = [*arrays, kcl.Scalar("n", np.int32)]
     return kcl.Source(body, entry="summing", arguments=arguments, global_size=1, local_size=1)
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["x[i] - 2*x[j] + x[k]"]))
 def curving(text="x[i] - 2*x[j] + x[k]"):
-    """Take second differences."""
     places = "int j = min(i + 1, n - 1), k = min(i + 2, n - 1);"
     return elementwise("curving", f"{places} y[i] = {text};", local_size=1, x="in", y="out")
 
 
 @kcl.kernel(space=kcl.space(local=[1, 2]))
 def scattering(local=1):
-    """Write where integers say."""
     body = """kernel void scattering(global float *x, global int *place, global float *y)
               { int i = get_global_id(0); y[(i + place[i]) % 64] = x[i]; }"""
-    arguments = [
-        kcl.Array("x", np.float32, 64, "in"),
-        kcl.Array("place", np.int32, 64, "in"),
-        kcl.Array("y", np.float32, 64, "out"),
-    ]
-    return kcl.Source(
-        body, entry="scattering", arguments=arguments, global_size=64, local_size=local
-    )
+    inputs = [kcl.Array("x", np.float32, 64, "in"), kcl.Array("place", np.int32, 64, "in")]
+    arguments = [*inputs, kcl.Array("y", np.float32, 64, "out")]
+    size = {"global_size": 64, "local_size": local}
+    return kcl.Source(body, entry="scattering", arguments=arguments, **size)

@@ -14,27 +14,24 @@ def rounds(*racers):
     ]
 
 
-class TestStanding:
-    @pytest.mark.parametrize(
-        ("default", "racer", "ratio"),
-        [([2.0, 2.2, 9.0], [1.5, 1.0, 1.1], 0.5), ([2.0, 2.0, 1.0], [2.0, 2.0], 1.0)],
-    )
-    def test_ratio(self, default, racer, ratio):
-        """The ratio is that of the smallest times, since noise only adds, in the rounds that the racer ran."""
-        assert race.find_standing(rounds(default, racer), 1).ratio == ratio
+@pytest.mark.parametrize(
+    ("default", "racer", "ratio"),
+    [([2.0, 2.2, 9.0], [1.5, 1.0, 1.1], 0.5), ([2.0, 2.0, 1.0], [2.0, 2.0], 1.0)],
+)
+def test_ratio(default, racer, ratio):
+    """The ratio is that of the smallest times, since noise only adds, in the rounds that the racer ran."""
+    assert race.find_standing(rounds(default, racer), 1).ratio == ratio
+    assert Standing(0.5, 0.4, 0.6).noise == pytest.approx(0.2)
 
-    @pytest.mark.parametrize(
-        ("times", "interval"),
-        [([0.8, 0.9, 1.2], (0.8, 1.2)), ([0.5, 0.6, 0.7, *[0.9] * 9, 1.5, 2.0, 3.0], (0.5, 0.9))],
-    )
-    def test_interval(self, times, interval):
-        """Few rounds: all ratios; of 15 rounds three are left out at each end. It has the ratio itself."""
-        standing = race.find_standing(rounds([1.0] * len(times), times), 1)
-        assert (standing.low, standing.high) == interval
 
-    def test_noise(self):
-        """Noise is half of the interval by the ratio."""
-        assert Standing(0.5, 0.4, 0.6).noise == pytest.approx(0.2)
+@pytest.mark.parametrize(
+    ("times", "interval"),
+    [([0.8, 0.9, 1.2], (0.8, 1.2)), ([0.5, 0.6, 0.7, *[0.9] * 9, 1.5, 2.0, 3.0], (0.5, 0.9))],
+)
+def test_interval(times, interval):
+    """Few rounds: all ratios; of 15 rounds three are left out at each end. It has the ratio itself."""
+    standing = race.find_standing(rounds([1.0] * len(times), times), 1)
+    assert (standing.low, standing.high) == interval
 
 
 def losers(samples, running):
@@ -43,54 +40,36 @@ def losers(samples, running):
     return race.find_losers(samples, running, processor)
 
 
-class TestLosers:
-    def test_far_behind(self):
-        """After one round only who takes four times the leader's time is out; the default never is."""
-        assert losers(rounds([9.0], [1.0], [3.9], [4.1]), {0, 1, 2, 3}) == {3}
-
-    def test_behind(self):
-        """After three rounds who is 30 % behind the leader is out."""
-        found = rounds([2.0] * 3, [1.0] * 3, [1.29] * 3, [1.31] * 3)
-        assert losers(found[:2], {0, 1, 2, 3}) == set()
-        assert losers(found, {0, 1, 2, 3}) == {3}
-
-    def test_beyond_the_interval(self):
-        """Later who is beyond the leader's interval is out, and who overlaps with it stays."""
-        leader, near, far = [1.0, 1.05, 1.0, 1.1, 1.0], [1.08, 1.12, 1.09, 1.1, 1.2], [1.15] * 5
-        found = rounds([2.0] * 5, leader, near, far)
-        assert losers(found[:4], {0, 1, 2, 3}) == set()
-        assert losers(found, {0, 1, 2, 3}) == {3}
-
-    def test_slowed_by_others(self):
-        """Who is behind by the clock and takes less processor time than the leader stays: others may have slowed it."""
-        found = rounds([9.0] * 3, [1.0] * 3, [5.0] * 3, [5.0] * 3)
-        assert race.find_losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
+def test_losers():
+    """Out is who takes four times the leader's time, later who is 30 % behind it, then who is beyond its interval."""
+    all_, nobody = {0, 1, 2, 3}, set()
+    assert losers(rounds([9.0], [1.0], [3.9], [4.1]), all_) == {3}
+    found = rounds([2.0] * 3, [1.0] * 3, [1.29] * 3, [1.31] * 3)
+    assert (losers(found[:2], all_), losers(found, all_)) == (nobody, {3})
+    leader, near, far = [1.0, 1.05, 1.0, 1.1, 1.0], [1.08, 1.12, 1.09, 1.1, 1.2], [1.15] * 5
+    found = rounds([2.0] * 5, leader, near, far)
+    assert (losers(found[:4], all_), losers(found, all_)) == (nobody, {3})
 
 
-class TestEnd:
-    def test_at_most_fifteen_rounds(self):
-        """A race of equals ends after 15 rounds."""
-        found = rounds([1.0] * 15, [0.9] * 15, [0.9] * 15)
-        assert not race.is_over(found[:14], {0, 1, 2})
-        assert race.is_over(found, {0, 1, 2})
+def test_slowed_by_others():
+    """Who is behind by the clock and takes less processor time than the leader stays: others may have slowed it."""
+    found = rounds([9.0] * 3, [1.0] * 3, [5.0] * 3, [5.0] * 3)
+    assert race.find_losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
 
-    def test_nobody_left(self):
-        """A race without a candidate is over."""
-        assert race.is_over([], {0})
-        assert not race.is_over([], {0, 1})
 
-    def test_all_lose(self):
-        """A race is over if none of its candidates can win any more."""
-        found = rounds([1.0] * 10, [1.0] * 10, [0.99] * 10)
-        assert not race.is_over(found[:9], {0, 1, 2})
-        assert race.is_over(found, {0, 1, 2})
-
-    def test_decided(self):
-        """The last candidate runs until its interval says that it wins or loses."""
-        clear, open_ = [0.5] * 10, [0.96, 0.98] * 5
-        assert not race.is_over(rounds([1.0] * 9, clear[:9]), {0, 1})
-        assert race.is_over(rounds([1.0] * 10, clear), {0, 1})
-        assert not race.is_over(rounds([1.0] * 10, open_), {0, 1})
+@pytest.mark.parametrize(
+    ("racers", "before", "after"),
+    [
+        ([[1.0] * 15, [0.9] * 15, [0.9] * 15], False, True),
+        ([[1.0] * 10, [1.0] * 10, [0.99] * 10], False, True),
+        ([[1.0] * 10, [0.5] * 10], False, True),
+        ([[1.0] * 10, [0.96, 0.98] * 5], False, False),
+    ],
+    ids=["equals for 15 rounds", "nobody can win", "one wins", "one may win"],
+)
+def test_end(racers, before, after):
+    found, running = rounds(*racers), {*range(len(racers))}
+    assert (race.is_over(found[:-1], running), race.is_over(found, running)) == (before, after)
 
 
 FASTER, LIKE, NOISY = Standing(0.5, 0.5, 0.6), Standing(0.509, 0.5, 0.6), Standing(0.9, 0.8, 1.1)
@@ -125,3 +104,8 @@ BEST = Sample(1.0, 4.0)
 def test_disturbed(sample, earlier, is_disturbed):
     """Elapsed time grew and processor time did not: somebody else had the processors."""
     assert race.is_disturbed(sample, earlier) == is_disturbed
+
+
+def test_end_without_candidates():
+    assert race.is_over([], {0})
+    assert not race.is_over([], {0, 1})

@@ -17,7 +17,6 @@ def run(searching, time):
 
 
 def each(searching, time):
-    """Answer a search until it ends; return what it asked for, one after the other."""
     return [choice for choices in run(searching, time) for choice in choices]
 
 
@@ -29,17 +28,12 @@ def of_level(level, made, given=None, start=None):
 
 
 def same(_choice):
-    """Take as long as the default."""
     return 1.0
 
 
 class TestLevels:
-    def test_defaults_are_never_measured(self):
-        """Level 0 asks for nothing."""
+    def test_other_levels(self):
         assert run(of_level(0, space(a=[1, 2]))[0], same) == []
-
-    def test_an_unknown_level(self):
-        """Another level is a ValueError that lists the levels."""
         with pytest.raises(ValueError, match=r"level 3 .* 0 .*, 1 .* 2"):
             of_level(3, space(a=[1]))
 
@@ -103,33 +97,21 @@ class TestInterpolation:
         """It asks for a quarter of the space, or for twice the sum of the lists, whichever is less."""
         made = space(a=range(5), b=range(5), c=range(5))
         wide = space(a=range(2), b=range(2), c=range(2), d=range(20), e=range(20))
-
-        def better(choice):
-            return 1 / (2 + sum(choice.values()))
-
-        for space_, count in (
-            (made, 2 * 15),
-            (wide, 2 * 46),
-            (space(a=range(8), b=range(6)), 48 // 4),
-        ):
-            assert len(each(of_level(1, space_)[0], better)) == count
+        bounds = ((made, 2 * 15), (wide, 2 * 46), (space(a=range(8), b=range(6)), 48 // 4))
+        for space_, count in bounds:
+            asked = each(of_level(1, space_)[0], lambda choice: 1 / (2 + sum(choice.values())))
+            assert len(asked) == count
 
     def test_no_choice_twice(self):
-        """No choice is asked for twice, and the start never."""
         made = space(a=range(6), b=range(6), c=range(6))
         choices = each(of_level(1, made)[0], lambda choice: 1 / (1 + choice["b"]))
         asked = [tuple(choice.values()) for choice in choices]
         assert len(asked) == len(set(asked))
         assert (0, 0, 0) not in asked
-
-    def test_a_space_without_a_valid_choice(self):
-        """Where no choice is valid it asks for nothing."""
-        assert run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], same) == []
-
-    def test_true_and_one_are_two_values(self):
-        """Values of different types are different choices."""
+        # Values of different types are different choices.
         asked = each(of_level(1, space(a=[1, True, 1.0]))[0], lambda _choice: None)
         assert sorted(type(choice["a"]).__name__ for choice in asked) == ["bool", "float"]
+        assert run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], same) == []
 
     @pytest.mark.parametrize("default", [7, 1.5, 1.0])
     def test_a_default_that_is_no_choice(self, default):

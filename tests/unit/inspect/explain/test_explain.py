@@ -32,29 +32,23 @@ def recipe(**parts):
 
 
 def known(key, written=0.0, texts=None):
-    """Return an entry that holds code."""
     return Candidate(key, written, lambda: texts or Texts())
 
 
 def said(explanation):
-    """Return the sentences."""
     return [change.sentence for change in explanation[1]]
 
 
 def sentences(before, missed, texts=Texts()):  # noqa: B008 (never changed)
-    """Return what is said of an earlier entry and a missed key."""
     return [change.sentence for change in find_changes(before, missed, texts)]
 
 
 class TestNearest:
-    def test_fewest(self):
-        """The entry with the fewest differing parts is the nearest, however old it is."""
+    def test_nearest(self):
+        """The entry with the fewest differing parts is the nearest, however old; of equally near ones the youngest."""
         far = known(recipe(parameter_a="1", parameter_b="1"), 9.0)
         near = known(recipe(parameter_a="1", parameter_b="2"))
         assert find_nearest(recipe(parameter_a="2", parameter_b="2"), Texts(), [far, near]) is near
-
-    def test_youngest(self):
-        """Of equally near ones the youngest."""
         old, young = known(recipe(parameter_a="1"), 1.0), known(recipe(parameter_a="2"), 2.0)
         for order in ([old, young], [young, old]):
             assert find_nearest(recipe(parameter_a="3"), Texts(), order) is young
@@ -186,15 +180,12 @@ class TestRecorded:
             return known(keyed(record), age, texts=Texts(listing=list_calls(record)))
 
         missed = source("int b;")
+        given = keyed(missed), Texts(listing=list_calls(missed))
         entries = [candidate("int a;"), candidate("int b;", "-DUSE_DOUBLE", age=2.0)]
-        found = explain(keyed(missed), Texts(listing=list_calls(missed)), entries, 3.0)
-        assert said(found) == ["call 1, kcl.Source: code 'int a;' -> 'int b;'"]
-        assert (
-            explain(keyed(missed), Texts(listing=list_calls(missed)), entries[1:], 0.5)
-            == FIRST_TIME
-        )
-        found = explain(keyed(missed), Texts(listing=list_calls(missed)), entries[1:], 3.0)
-        assert said(found)[-1] == "build option -DUSE_DOUBLE removed"
+        found = said(explain(*given, entries, 3.0))
+        assert found == ["call 1, kcl.Source: code 'int a;' -> 'int b;'"]
+        assert explain(*given, entries[1:], 0.5) == FIRST_TIME
+        assert said(explain(*given, entries[1:], 3.0))[-1] == "build option -DUSE_DOUBLE removed"
 
     def test_call(self):
         """The call is named in the place of the digest, then the lines of the recipe that changed."""
@@ -216,25 +207,14 @@ class TestRecorded:
             assert found == ["loopy 2025.2 -> 2025.2.1"]
 
     def test_dtypes(self):
-        """Rows of one record for other dtypes differ in these."""
+        """Rows of one record differ in their dtypes; where one side has no record, the digest is all that differs."""
         one = recorded(16)
         before, missed = keyed(one, argument_x="<f4"), keyed(one, argument_x="<f8")
         found = explain(missed, texts(one), [known(before, texts=texts(one))])
         assert said(found) == ["argument x: float32 -> float64"]
-
-    def test_without(self):
-        """Where one side has no record, the digest is all that differs."""
         one, other = recorded(16), recorded(32)
         found = sentences(known(keyed(one)), keyed(other), texts(other))
         assert found == ["the record of the recipe's calls changed"]
-
-    def test_damaged(self):
-        """A part that is no record counts as none; the texts beside it are read."""
-        parts = {
-            "reached.json": json.dumps({"code f": BODY}).encode(),
-            "record.json": b'{"calls": 3}',
-        }
-        assert read_texts(parts) == Texts({"code f": BODY})
 
     def test_now(self, context):
         """A Kernel explains its next miss by the record that it has, before anything is stored."""
@@ -245,21 +225,23 @@ class TestRecorded:
 
 
 class TestTexts:
-    def test_row(self):
-        """A row of the generator layer keeps the text of what its key holds digests of, and where it stands."""
+    def test_texts(self):
+        """A row of the generator layer keeps the texts of what its key digests, a program keeps its source."""
         parts = {
             "reached.json": json.dumps({"code f": BODY}).encode(),
             "origins.json": b'{"code f": ["driver", 3]}',
         }
         assert read_texts(parts) == Texts({"code f": BODY}, {"code f": Origin("driver", 3)})
-
-    def test_program(self):
-        """An entry of the binary layer keeps the source."""
         assert read_texts({"source.cl": b"kernel"}) == Texts({"source": "kernel"})
 
     @pytest.mark.parametrize(
-        "parts", [{}, {"reached.json": b"{"}, {"reached.json": b"{}", "origins.json": b"[1]"}]
+        ("parts", "texts"),
+        [
+            ({}, {}),
+            ({"reached.json": b"{"}, {}),
+            ({"reached.json": b"{}", "origins.json": b"[1]"}, {}),
+            ({"reached.json": b'{"code f": "x"}', "record.json": b'{"calls": 3}'}, {"code f": "x"}),
+        ],
     )
-    def test_nothing(self, parts):
-        """Without texts that can be read there are none."""
-        assert read_texts(parts) == Texts()
+    def test_damaged(self, parts, texts):
+        assert read_texts(parts) == Texts(texts)

@@ -29,12 +29,10 @@ def differences(before, after):
 
 
 def made(*statements, loops=LOOPS):
-    """Return a call of make_kernel."""
     return "make_kernel", [("domains", loops), ("instructions", repr("\n".join(statements)))]
 
 
 def split(kernel, length, **more):
-    """Return a call of split_iname on the result of another call."""
     arguments = [
         ("kernel", f"call {kernel}"),
         ("split_iname", "'i'"),
@@ -44,7 +42,6 @@ def split(kernel, length, **more):
 
 
 def tagged(kernel, tag="l.0"):
-    """Return a call of tag_inames on the result of another call."""
     return "tag_inames", [("kernel", f"call {kernel}"), ("iname_to_tag", repr({"i_inner": tag}))]
 
 
@@ -75,14 +72,19 @@ class TestLines:
         assert list_calls(found).calls[1].line == "f(x=('call 1', \"call 1\", call 2, it))"
 
 
-def of_f(text, name="x"):
+def of(text, name="x", function="f"):
     """Return a record of one call with one argument."""
-    return record(("f", [(name, text)]))
+    return record((function, [(name, text)]))
 
 
 def dtyped(size):
-    """Return a record of an array with a dtype."""
     return record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")]))
+
+
+def merged(last):
+    """Return a record of a call that takes the results of two chains."""
+    calls = [made("a"), made("b"), split(1, 16), split(2, 8)]
+    return record(*calls, ("merge", [("kernels", f"[call 3, call {last}]")]))
 
 
 def numbered(before):
@@ -98,51 +100,106 @@ def by_position(before):
     return {**before, "calls": [{**before["calls"][0], "positional": 3}, *before["calls"][1:]]}
 
 
+def without_place(text):
+    return {"calls": [{"function": "f", "arguments": [["x", text]]}]}
+
+
 BODY = made("a[i] = 1", "b[i] = 2")
 OUTER = record(BODY, split(1, 32, outer_tag="'g.0'"), tagged(2))
 HEAD = "call 2 (driver.py:20), split_iname: inner_length"
 CALL = "call 1 (driver.py:10)"
 F = f"{CALL}, f:"
 OTHER_WAY = "split_iname: arguments passed in another way"
+LONG = ["c[i] = 'a long statement'", "b[i] = 'another statement that is long'"]
+DOMAIN, ARGUMENTS = "[n] -> {[i]: 0 <= i < n}", "global float const *x, "
+ENDS = (("-...", "int n, int m)"), ("+...", "long n, int m)"))
+LAYOUTS = [[f"{blanks}{name * 30}" for name in "ab"] for blanks in ("", "  ")]
 
 
-class TestArguments:
-    @pytest.mark.parametrize(
-        ("before", "after", "said"),
-        [
-            # all arguments of a call that differ stand in its line
-            (BEFORE, OUTER, f"{HEAD} 16 -> 32, outer_tag added: 'g.0'"),
-            (OUTER, BEFORE, f"{HEAD} 32 -> 16, outer_tag is gone"),
-            # without a name an argument has that in the other record, else its number
-            (*(of_f(f"dtype('<f{n}')", "2") for n in (4, 8)), f"{F} argument 2 float32 -> float64"),
-            (BEFORE, numbered(record(BODY, split(1, 32), tagged(2))), f"{HEAD} 16 -> 32"),
-            # the argument of a kernel has its name
-            (dtyped(8), dtyped(4), f"{CALL}, GlobalArg 'x': dtype float64 -> float32"),
-            (dtyped(8), record(), "call 1, GlobalArg 'x' is gone"),
-            # equal arguments in another order, or passed by name now
-            (
-                BEFORE,
-                record(BODY, ("split_iname", split(1, 16)[1][::-1]), tagged(2)),
-                f"call 2 (driver.py:20), {OTHER_WAY}",
-            ),
-            (by_position(record(split(1, 16))), record(split(1, 16)), f"{CALL}, {OTHER_WAY}"),
-            # long values show both ends, or where they part; digests show nothing
-            (of_f(f"sha256 {'1' * 64}"), of_f(f"sha256 {'2' * 64}"), f"{F} x changed"),
-            (
-                *(of_f(f"{90 * 'a'}{digit}") for digit in "12"),
-                f"{F} x {17 * 'a'}...{39 * 'a'}1 -> {17 * 'a'}...{39 * 'a'}2",
-            ),
-            (
-                *(of_f(f"{50 * 'a'}{digit}{50 * 'a'}") for digit in "12"),
-                f"{F} x ...{20 * 'a'}1{33 * 'a'}... -> ...{20 * 'a'}2{33 * 'a'}...",
-            ),
-            (of_f("(2018, 1)"), of_f("(2018, 2)"), f"{F} x (2018, 1) -> (2018, 2)"),
-            (of_f("{'a': 1}"), of_f("frozenset"), f"{F} x {{'a': 1}} -> frozenset"),
-        ],
-    )
-    def test_said(self, before, after, said):
-        """A call whose arguments differ is one line with its place in this run."""
-        assert differences(before, after) == [said]
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        # all arguments of a call that differ stand in its line
+        (BEFORE, OUTER, [f"{HEAD} 16 -> 32, outer_tag added: 'g.0'"]),
+        (OUTER, BEFORE, [f"{HEAD} 32 -> 16, outer_tag is gone"]),
+        # without a name an argument has that in the other record, else its number
+        (*(of(f"dtype('<f{n}')", "2") for n in (4, 8)), [f"{F} argument 2 float32 -> float64"]),
+        (BEFORE, numbered(record(BODY, split(1, 32), tagged(2))), [f"{HEAD} 16 -> 32"]),
+        # the argument of a kernel has its name
+        (dtyped(8), dtyped(4), [f"{CALL}, GlobalArg 'x': dtype float64 -> float32"]),
+        (dtyped(8), record(), ["call 1, GlobalArg 'x' is gone"]),
+        # equal arguments in another order, or passed by name now
+        (
+            BEFORE,
+            record(BODY, ("split_iname", split(1, 16)[1][::-1]), tagged(2)),
+            [f"call 2 (driver.py:20), {OTHER_WAY}"],
+        ),
+        (by_position(record(split(1, 16))), record(split(1, 16)), [f"{CALL}, {OTHER_WAY}"]),
+        # long values show both ends, or where they part; digests show nothing
+        (of(f"sha256 {'1' * 64}"), of(f"sha256 {'2' * 64}"), [f"{F} x changed"]),
+        (
+            *(of(f"{90 * 'a'}{digit}") for digit in "12"),
+            [f"{F} x {17 * 'a'}...{39 * 'a'}1 -> {17 * 'a'}...{39 * 'a'}2"],
+        ),
+        (
+            *(of(f"{50 * 'a'}{digit}{50 * 'a'}") for digit in "12"),
+            [f"{F} x ...{20 * 'a'}1{33 * 'a'}... -> ...{20 * 'a'}2{33 * 'a'}..."],
+        ),
+        (of("(2018, 1)"), of("(2018, 2)"), [f"{F} x (2018, 1) -> (2018, 2)"]),
+        (of("{'a': 1}"), of("frozenset"), [f"{F} x {{'a': 1}} -> frozenset"]),
+        # of a long text or list the lines that changed, of long lines the part; blank ones do not count
+        (
+            record(made(LONG[0], "a[i] = 1", "", LONG[1])),
+            record(made(LONG[0], "a[i] = 2", LONG[1])),
+            [f"{CALL}, make_kernel: instructions changed", "  -a[i] = 1", "  +a[i] = 2"],
+        ),
+        (
+            *(of(repr([DOMAIN, f"{DOMAIN} or {n}", "{}"]), "domains") for n in "jk"),
+            [f"{F} domains changed", f"  -{DOMAIN} or j", f"  +{DOMAIN} or k"],
+        ),
+        (
+            *(of(repr(f"void f({ARGUMENTS * 8}{n} n, int m)"), "code") for n in ("int", "long")),
+            [
+                f"{F} code changed",
+                *(f"  {sign} float const *x, {ARGUMENTS}{end}" for sign, end in ENDS),
+            ],
+        ),
+        # another layout is said to be that
+        (
+            *(record(made(*lines)) for lines in LAYOUTS),
+            [f"{CALL}, make_kernel: instructions: the same lines, written in another way"],
+        ),
+        # another function in the place of one, and another result that a call takes
+        (
+            BEFORE,
+            record(BODY, ("rename_iname", [("kernel", "call 1")]), tagged(2)),
+            ["call 2, split_iname is gone", "call 2 (driver.py:20), rename_iname inserted"],
+        ),
+        (
+            merged(4),
+            merged(2),
+            [
+                "call 5 (driver.py:50), merge: kernels [split_iname, it] -> [split_iname, make_kernel]"
+            ],
+        ),
+        # another place is no difference; a call without one is named without it
+        (BEFORE, json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1")), []),
+        (without_place("1"), without_place("2"), ["call 1, f: x 1 -> 2"]),
+    ],
+)
+def test_said(before, after, said):
+    assert differences(before, after) == said
+
+
+def test_many():
+    """Of many changed statements or calls a few are told, and the rest is counted; a moved call is gone and inserted."""
+    before, after = (record(made(*(f"{name}[{i}] = {i}" for i in range(20)))) for name in "ab")
+    lines = differences(before, after)
+    assert (len(lines), lines[-1]) == (10, "  ... 32 more lines")
+    after = record(made("a"), *(tagged(n, str(n)) for n in range(1, 31)))
+    lines = differences(record(made("a")), after)
+    assert (len(lines), lines[-1]) == (21, "and 10 more calls differ")
+    assert len(differences(BEFORE, record(BODY, tagged(1), split(2, 16)))) == 2
 
 
 class TestShown:
@@ -158,7 +215,6 @@ class TestShown:
         )
 
     def test_notation(self):
-        """The notation of both is shown."""
         texts = [f"primitives.Sum(children=sha256 {d * 64},) with {'3' * 64}" for d in "12"]
         words = "Assignment: expression u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"
         assert self.said(*texts) == [f"{CALL}, {words}"]
@@ -205,84 +261,6 @@ class TestReached:
             assert said == ([told] if name != "python" else [])
 
 
-class TestStatements:
-    def test_changed(self):
-        """Of a long text or list the lines that changed are shown, each behind its sign; blank ones do not count."""
-        long = ["c[i] = 'a long statement'", "b[i] = 'another statement that is long'"]
-        before = record(made(long[0], "a[i] = 1", "", long[1]))
-        after = record(made(long[0], "a[i] = 2", long[1]))
-        assert differences(before, after) == [
-            *(f"{CALL}, make_kernel: instructions changed", "  -a[i] = 1", "  +a[i] = 2")
-        ]
-        domains = [
-            ["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {n}}}", "{}"] for n in "nm"
-        ]
-        before, after = (record(("make_kernel", [("domains", repr(one))])) for one in domains)
-        assert differences(before, after)[1:] == [
-            "  -[n] -> {[j]: 0 <= j < n}",
-            "  +[n] -> {[j]: 0 <= j < m}",
-        ]
-
-    def test_long_lines(self):
-        """Of two long lines the part that differs is shown."""
-        line = "kernel void f(" + "global float const *x, " * 8
-        texts = [repr(f"{line}{kind} n, int m)") for kind in ("int", "long")]
-        before, after = (record(("kcl.Source", [("code", text)])) for text in texts)
-        assert differences(before, after)[1:] == [
-            "  -... float const *x, global float const *x, int n, int m)",
-            "  +... float const *x, global float const *x, long n, int m)",
-        ]
-
-    def test_layout(self):
-        """Another layout of the same statements is said to be that."""
-        texts = [[f"{blanks}{name * 30}" for name in "ab"] for blanks in ("", "  ")]
-        words = "make_kernel: instructions: the same lines, written in another way"
-        assert differences(*(record(made(*lines)) for lines in texts)) == [f"{CALL}, {words}"]
-
-    def test_many(self):
-        """Of many changed statements a few are shown, and the rest is counted."""
-        before, after = (record(made(*(f"{name}[{i}] = {i}" for i in range(20)))) for name in "ab")
-        lines = differences(before, after)
-        assert (len(lines), lines[-1]) == (10, "  ... 32 more lines")
-
-
-class TestCalls:
-    def test_moved(self):
-        """A moved call is gone and inserted."""
-        after = record(BODY, tagged(1), split(2, 16))
-        assert len(differences(BEFORE, after)) == 2
-
-    def test_exchanged(self):
-        """A call of another function stands for one that is gone and one that is inserted."""
-        after = record(BODY, ("rename_iname", [("kernel", "call 1")]), tagged(2))
-        assert differences(BEFORE, after) == [
-            "call 2, split_iname is gone",
-            "call 2 (driver.py:20), rename_iname inserted",
-        ]
-
-    def test_reference(self):
-        """A call that takes the result of another call is named."""
-        calls = [made("a"), made("b"), split(1, 16), split(2, 8)]
-        before, after = (
-            record(*calls, ("merge", [("kernels", f"[call 3, call {last}]")])) for last in (4, 2)
-        )
-        said = "merge: kernels [split_iname, it] -> [split_iname, make_kernel]"
-        assert differences(before, after) == [f"call 5 (driver.py:50), {said}"]
-
-    def test_place(self):
-        """Another place is no difference; a call without one is named without it."""
-        moved = json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))
-        assert differences(BEFORE, moved) == []
-        before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}]} for x in "12")
-        assert differences(before, after) == ["call 1, f: x 1 -> 2"]
-
-    def test_many(self):
-        """Of very many calls the first are told, and the rest is counted."""
-        after = record(made("a"), *(tagged(n, str(n)) for n in range(1, 31)))
-        found = differences(record(made("a")), after)
-        assert (len(found), found[-1]) == (21, "and 10 more calls differ")
-
-
 @st.composite
 def chains(draw):
     """Return the calls of a random chain: a kernel, and steps of which each takes the result of the one before."""
@@ -295,7 +273,6 @@ def chains(draw):
 
 
 def written(chain):
-    """Return the record of a chain."""
     return record(
         *(
             (name, [*([("kernel", f"call {number}")] if number else []), *given.items()])
@@ -307,7 +284,6 @@ def written(chain):
 class TestAnyRecord:
     @given(chains())
     def test_same(self, chain):
-        """A record does not differ from itself."""
         assert differences(written(chain), written(chain)) == []
         assert measure_distance(list_calls(written(chain)), list_calls(written(chain))) == 0
 
@@ -331,33 +307,24 @@ class TestAnyRecord:
             ]
 
 
-class TestRead:
-    def test_record(self):
-        """A record comes back as it was written."""
-        described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
-        found = read(json.dumps(described).encode())
-        assert found == list_calls(described)
-        assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
-
-    def test_none(self):
-        """What is no record is None."""
-        calls = (b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}')
-        for part in (None, b"", b"{", b"[]", b"{}", *calls):
-            assert read(part) is None
+def test_read():
+    described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
+    found = read(json.dumps(described).encode())
+    assert found == list_calls(described)
+    assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
+    calls = (b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}')
+    for part in (None, b"", b"{", b"[]", b"{}", *calls):
+        assert read(part) is None
 
 
 class TestDistance:
     def test_distance(self):
         """An argument that differs counts on both sides, and so does a fact beside the calls."""
-        assert measure_distance(list_calls(BEFORE), list_calls(BEFORE)) == 0
+        before = list_calls(BEFORE)
         after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        assert measure_distance(list_calls(BEFORE), list_calls(after)) == 2
-        assert (
-            measure_distance(
-                list_calls(BEFORE), list_calls({**BEFORE, "beside": [["python", "3.11"]]})
-            )
-            == 1
-        )
+        beside = {**BEFORE, "beside": [["python", "3.11"]]}
+        for other, distance in ((BEFORE, 0), (after, 2), (beside, 1)):
+            assert measure_distance(before, list_calls(other)) == distance
 
     def test_files(self):
         """Records of other files are those of another program; a record without calls is nowhere."""

@@ -21,27 +21,23 @@ OLD, NEW = Key([("source", "1"), ("option", "-DA=1")]), Key([("source", "1"), ("
 
 
 def stored(key, created=1, kernel="add"):
-    """Publish a program of a kernel."""
     layers.binary().publish(
         f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {})
     )
 
 
 def miss(kernel, key, **more):
-    """Emit a miss of a kernel."""
     events.emit(
         Event("binary", kernel, key.digest, "miss", "not in the cache", 0.5, 1), key, **more
     )
 
 
 def explain(texts=Texts(), begun=None, made={}):  # noqa: B006, B008 (never changed)
-    """Explain a miss of the kernel by what lies in the binary layer."""
     now = time.time()
     return Shelf("binary", made).explain("add", NEW, texts, now, now if begun is None else begun)
 
 
 def now(kernel):
-    """Explain in words why the key would miss now."""
     moment = time.time() + 1.0
     return write_explanation(Shelf("binary").explain(kernel, NEW, Texts(), moment, moment))
 
@@ -74,13 +70,10 @@ class TestPending:
     """A helper of PoCL's still writes an entry: its job holds all but the binary."""
 
     def pend(self, key):
-        """Leave a job that no helper takes."""
-        JobQueue(places.own()).add(
-            Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"})
-        )
+        about = {"kernel": "add", "created": 1}
+        JobQueue(places.own()).add(Entry(key, about, {"source.cl": b"kernel"}))
 
     def test_nearest(self):
-        """The entry is compared like one that is written."""
         self.pend(OLD)
         nearest, changes = explain(Texts({"source": "void"}))
         assert [change.part for change in changes] == ["option"]
@@ -100,12 +93,10 @@ class TestPending:
 
 class TestCall:
     def missed(self, *kernels):
-        """Emit a miss of each kernel."""
         for kernel in kernels:
             miss(kernel, NEW)
 
     def test_fields(self):
-        """A miss says which look-up, and what differs from the nearest entry."""
         stored(OLD)
         self.missed("add", "add")
         (miss,) = kcl.explain()
@@ -116,7 +107,6 @@ class TestCall:
         assert miss.words[0] == "add, binary layer: miss (2 times)"
 
     def test_chosen(self):
-        """A kernel and a limit narrow the list; the last ones stay."""
         self.missed("add", "sub", "mul")
         assert [miss.kernel for miss in kcl.explain()] == ["add", "sub", "mul"]
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
@@ -158,8 +148,6 @@ class TestCall:
         ]
 
     def test_ranks(self):
-        """Equal lines of ranks are one line."""
-        stored(OLD)
         self.missed("add")
         (miss,) = kcl.explain()
         title, *rest = misses.write_lines([miss] * 4)

@@ -7,7 +7,6 @@ pytestmark = pytest.mark.slow_platforms
 
 
 def test_each_layer(context):
-    """It says of each layer what it holds for the kernel."""
     said = add(sizes=(3,)).explain(context).splitlines()
     assert said[0] == "kernel add"
     assert said[1].startswith("  generator: miss: not in the cache (")

@@ -40,18 +40,15 @@ def end(*emitted, key=KEY, entries=()):
 
 
 def names(root: pathlib.Path) -> list[str]:
-    """Return the names of all records."""
     return sorted(os.listdir(root / "kcl" / "journal"))
 
 
 def totals():
-    """Return the counters of each layer over all records."""
     return {layer: row for (layer,), row in stats.add_up(journal.count_by_day(), ["layer"]).items()}
 
 
 class TestKept:
     def test_rows(self):
-        """The counters of all processes add up by day, layer and kernel."""
         end(HIT, HIT._replace(kernel="sum"), MISS)
         end(HIT)
         today = time.strftime("%Y-%m-%d")
@@ -66,7 +63,6 @@ class TestKept:
         assert totals()["binary"]["misses"] == 1
 
     def test_uses(self):
-        """Each entry has its number of hits and the time of the last."""
         end(HIT, entries=[KEY.digest])
         before = time.time()
         end(HIT, HIT, entries=[KEY.digest, "ff" * 32])
@@ -80,9 +76,7 @@ class TestKept:
         end(MISS, HIT)
         end(MISS._replace(outcome="bypass", key="", reason="draws random numbers"), key=None)
         miss, bypass = journal.last_misses()
-        assert miss.key == KEY
-        assert miss.event == MISS
-        assert bypass.key is None
+        assert (miss.key, miss.event, bypass.key) == (KEY, MISS, None)
         assert miss.record["name"] != bypass.record["name"]
         assert miss.record["pid"] == os.getpid()
         assert os.path.basename(miss.record["driver"]) == miss.record["driver"] != ""
@@ -96,7 +90,6 @@ class TestKept:
             assert [missed.key for missed in journal.last_misses()] == [KEY] * count
 
     def test_reset(self, root):
-        """A reset forgets everything, also what was not written yet."""
         end(HIT, MISS)
         events.emit(HIT)
         journal.reset()
@@ -111,15 +104,13 @@ class TestTexts:
 
     TEXTS = {"record.json": b'{"calls": []}', "reached.json": b"{}"}  # noqa: RUF012
 
-    def test_kept(self):
-        """It is there in this process, and in later ones."""
+    def test_kept(self, monkeypatch):
+        """It is there in this process and in later ones, once a key and within bounds."""
         events.emit(MISS, KEY, texts=self.TEXTS)
         assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS]
         end(MISS)
         assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS, {}]
-
-    def test_room(self, monkeypatch):
-        """A process keeps it once a key and within bounds."""
+        journal.reset()
         monkeypatch.setattr(events, "TEXTS", 30)
         keys = [Key([Part("recipe", str(number))]) for number in range(2)]
         texts = {"record.json": b"x" * 15, "reached.json": b"y" * 10}
@@ -140,9 +131,6 @@ class TestNothing:
         assert totals() == {}
         journal.reset()
         assert not root.exists()
-
-    def test_one_off(self):
-        """A layer that is off is counted where the other one is on."""
         end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
         assert totals()["binary"]["bypassed"] == 1
 
@@ -152,12 +140,10 @@ class TestLate:
 
     @pytest.fixture(autouse=True)
     def clock(self, monkeypatch):
-        """The clock of the records, which a test sets back."""
         self.past = 0.0
         monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
 
     def left(self, *values, past=0.0):
-        """Leave late switches with these values, so many seconds ago."""
         self.past = past
         events.emit(HIT)
         records.write((), [{**self.LATE, "value": value} for value in values])
@@ -165,7 +151,7 @@ class TestLate:
         self.past = 0.0
 
     def test_once(self):
-        """What is found again is told once, with the time of the last."""
+        """What is found again is told once, with the time of the last, for a week; the newest stay within a bound."""
         for value, past in (("/x", 90.0), ("/y", 0.0), ("/x", 60.0)):
             self.left(value, past=past)
         found = journal.find_late()
@@ -173,6 +159,13 @@ class TestLate:
         assert self.LATE.items() <= found[1].items()
         assert found[1]["driver"]
         assert abs(found[1]["time"] - time.time() + 60.0) < 30
+        self.left("/old", past=journal.AGE + 60)
+        assert len(journal.find_late()) == 2
+        journal.reset()
+        for number in range(80):
+            self.left(str(number), past=100.0 - number)
+        newest = [str(number) for number in reversed(range(16, 80))]
+        assert [note["value"] for note in journal.find_late()] == newest
 
     def test_of_a_process(self):
         """A process leaves its late switches, also where its look-ups stand in an earlier record of it."""
@@ -182,22 +175,9 @@ class TestLate:
         records.write((), [self.LATE])
         assert [note["words"] for note in journal.find_late()] == [self.LATE["words"]]
 
-    def test_old(self):
-        """A switch of more than a week ago is forgotten."""
-        self.left("/x", past=journal.AGE + 60)
-        assert journal.find_late() == []
-
-    def test_bounded(self):
-        """The number of late switches is bounded; the newest stay."""
-        for number in range(80):
-            self.left(str(number), past=100.0 - number)
-        newest = [str(number) for number in reversed(range(16, 80))]
-        assert [note["value"] for note in journal.find_late()] == newest
-
 
 class TestBounds:
     def ages(self, root):
-        """Write four records, the oldest first, and return their names."""
         order = []
         for number in range(4):
             end(HIT._replace(kernel=f"kernel {number}"))
@@ -208,7 +188,6 @@ class TestBounds:
 
     @pytest.mark.parametrize(("bound", "stay"), [("KEPT", 3), ("ROOM", 2)])
     def test_youngest_stay(self, root, monkeypatch, bound, stay):
-        """The youngest records stay, as many as a number or the bytes of all allow."""
         order = self.ages(root)[-stay:]
         room = sum((root / "kcl" / "journal" / name).stat().st_size for name in order)
         monkeypatch.setattr(journal, bound, {"KEPT": stay, "ROOM": room}[bound])
@@ -226,20 +205,17 @@ class TestBounds:
         assert records.write()
 
     def test_many_names(self):
-        """A process that makes names without end keeps a bounded number of them, and counts all."""
         for number in range(events.MOST_NAMES + 10):
             events.emit(HIT._replace(kernel=f"kernel {number}"))
         records.write()
-        hits = {
-            kernel: row["hits"] for (_day, _layer, kernel), row in journal.count_by_day().items()
-        }
+        rows = journal.count_by_day().items()
+        hits = {kernel: row["hits"] for (_day, _layer, kernel), row in rows}
         assert (len(hits), hits[events.OTHERS]) == (events.MOST_NAMES + 1, 10)
 
 
 class TestFaults:
     @pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"{}\n[]\n{}", b'{"format":1}'])
     def test_damaged(self, root, content):
-        """A record that is damaged, or that of another kcl, counts for nothing and harms nothing."""
         end(HIT)
         (name,) = names(root)
         (root / "kcl" / "journal" / name).write_bytes(content)
@@ -248,7 +224,6 @@ class TestFaults:
         assert len(journal.count_by_day()) == 1
 
     def test_loose_directory(self, root, recwarn):
-        """A directory that others can write is not used; the run goes on, and nothing is raised."""
         end(HIT)
         (root / "kcl").chmod(0o777)
         end(HIT)
@@ -289,6 +264,29 @@ print(json.dumps([ends, totals, len(missed), len({miss.record["name"] for miss i
     len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
 """
 
+WORK = """
+from kcl import option
+from kcl.base import events
+def work(root, name):
+    option.cache_dir(root)
+    events.emit(events.Event("generator", name, "", "hit", "", 0.5, 1))
+"""
+CHILDREN = """
+import multiprocessing, os, sys, work
+if __name__ == "__main__":
+    work.work(sys.argv[1], "parent")
+    for method in ("fork", "spawn", "forkserver"):
+        process = multiprocessing.get_context(method).Process(target=work.work, args=(sys.argv[1], method))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+    child = os.fork()
+    if not child:
+        work.work(sys.argv[1], "forked")
+        sys.exit()
+    os.waitpid(child, 0)
+"""
+
 
 class TestProcesses:
     def test_at_once(self, child, root):
@@ -302,38 +300,15 @@ class TestProcesses:
 
     def test_children(self, child, root):
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
-        (child.directory / "work.py").write_text(
-            "import kcl\n"
-            "from kcl import option\nfrom kcl.base import events\n"
-            "def work(root, name):\n"
-            "    option.cache_dir(root)\n"
-            "    events.emit(events.Event('generator', name, '', 'hit', '', 0.5, 1))\n"
-        )
-        code = """
-            import multiprocessing, os, sys, work
-            if __name__ == "__main__":
-                work.work(sys.argv[1], "parent")
-                for method in ("fork", "spawn", "forkserver"):
-                    process = multiprocessing.get_context(method).Process(target=work.work, args=(sys.argv[1], method))
-                    process.start()
-                    process.join()
-                    assert process.exitcode == 0
-                child = os.fork()
-                if not child:
-                    work.work(sys.argv[1], "forked")
-                    sys.exit()
-                os.waitpid(child, 0)
-        """
-        done = child.run(code, str(root))
+        (child.directory / "work.py").write_text(WORK)
+        done = child.run(CHILDREN, str(root))
         assert done.returncode == 0, done.stderr
-        found = {
-            kernel: row["hits"] for (_day, _layer, kernel), row in journal.count_by_day().items()
-        }
+        rows = journal.count_by_day().items()
+        found = {kernel: row["hits"] for (_day, _layer, kernel), row in rows}
         assert found == dict.fromkeys(("parent", "fork", "spawn", "forkserver", "forked"), 1)
 
 
 def ran(name, began, ended, driver="driver.py", folder="/a"):
-    """Leave the record of a process with one look-up."""
     record = records.describe_process() | {
         "name": name,
         "driver": driver,
@@ -347,7 +322,6 @@ def ran(name, began, ended, driver="driver.py", folder="/a"):
 
 
 def last(driver=None):
-    """Return the names of the processes of the last run."""
     return [record["name"] for record in journal.last_run(driver)]
 
 
@@ -356,14 +330,9 @@ class TestLast:
         """Processes of a file that were alive at the same time are one run, in a chain too; others are not."""
         for name, began, ended in (("a", 1, 4), ("b", 3, 6), ("c", 5, 8), ("old", 0, 0.5)):
             ran(name, began, ended)
-        ran("x", 5, 6, "other.py")
         assert last() == ["c", "b", "a"]
-
-    def test_of_a_driver(self):
-        """The last run of a driver is found where another one ran later; none where it never ran."""
-        ran("a", 1, 2)
-        ran("x", 3, 4, "other.py")
-        assert last("driver.py") == last("/a/driver.py") == ["a"]
+        ran("x", 15, 16, "other.py")
+        assert last("driver.py") == last("/a/driver.py") == ["c", "b", "a"]
         assert last("third.py") == last("/b/driver.py") == []
 
     def test_of_one_name(self, monkeypatch):
@@ -375,7 +344,6 @@ class TestLast:
         assert last("a/driver.py") == ["a"]
 
     def test_remarks(self):
-        """A process says last what it says when it ends."""
         events.emit(HIT)
         for said in ("asked: 1", "asked: 2"):
             records.write([said])
@@ -383,7 +351,6 @@ class TestLast:
             assert found["remarks"] == [said]
 
     def test_of_a_hit(self, monkeypatch):
-        """The last run has its driver, its counters, and what each hit took and saved."""
         monkeypatch.setattr("__main__.__file__", "/somewhere/driver.py", raising=False)
         monkeypatch.setattr("__main__.__spec__", None)
         end(HIT._replace(seconds=0.5), entries=[KEY.digest])

@@ -45,16 +45,15 @@ class TestSubprocess:
         # Debian's Python has a sitecustomize of its own.
         assert others == json.loads(child.python("-c", ASK).stdout)[1:]
 
-    @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
-    def test_not_asked(self, child, option):
-        """A child that does not read PYTHONPATH, or no site, is as it would have been."""
-        assert not ask(child, option)[0]
-
-    def test_another_interpreter(self, child):
-        """A child under another interpreter does nothing."""
-        is_installed, path, _has = ask(child, first="os.environ['KCL_RUN'] = 'another'")
+    @pytest.mark.parametrize(
+        ("options", "first"),
+        [*(((f"-{letter}",), "") for letter in "IES"), ((), "os.environ['KCL_RUN'] = 'another'")],
+    )
+    def test_not_asked(self, child, options, first):
+        """A child that does not read PYTHONPATH or no site, or of another interpreter, is as it would have been."""
+        is_installed, path, _has = ask(child, *options, first=first)
         assert not is_installed
-        assert runner.CHILDREN not in path
+        assert runner.CHILDREN not in path or options == ("-S",)
 
     def test_without_kcl(self, child):
         """A child that cannot import kcl runs as it would have."""
@@ -81,21 +80,20 @@ class TestSubprocess:
         assert said.format(path) in told(child, RUN.format("", (), show))
 
 
-class TestMultiprocessing:
-    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-    def test_inherits(self, child, method):
-        """Children of multiprocessing have the integrations, however they are started."""
-        (child.directory / "pool.py").write_text(
-            "import multiprocessing, sys\n"
-            "def ask(number):\n"
-            "    from kcl import integrations\n"
-            "    return integrations.is_installed() and number\n"
-            "if __name__ == '__main__':\n"
-            "    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
-            "        print(pool.map(ask, [1, 2, 3]))\n"
-        )
-        done = child.python("-m", "kcl", "run", "pool.py", method)
-        assert done.stdout == "[1, 2, 3]\n", done.stderr
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_inherits(child, method):
+    """Children of multiprocessing have the integrations, however they are started."""
+    (child.directory / "pool.py").write_text(
+        "import multiprocessing, sys\n"
+        "def ask(number):\n"
+        "    from kcl import integrations\n"
+        "    return integrations.is_installed() and number\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
+        "        print(pool.map(ask, [1, 2, 3]))\n"
+    )
+    done = child.python("-m", "kcl", "run", "pool.py", method)
+    assert done.stdout == "[1, 2, 3]\n", done.stderr
 
 
 MPIEXEC = shutil.which(
@@ -120,12 +118,11 @@ class TestMpi:
         assert done.stdout.count("[1]") == 2, done.stderr
 
 
-class TestInherit:
-    def test_once(self, monkeypatch):
-        """The folder stands once at the head of PYTHONPATH, before what stood there."""
-        monkeypatch.setenv("PYTHONPATH", "/some/where")
-        monkeypatch.setenv(settings.RUN, "")
-        runner.inherit()
-        runner.inherit()
-        assert os.environ["PYTHONPATH"].split(os.pathsep) == [runner.CHILDREN, "/some/where"]
-        assert os.environ[settings.RUN] == f"{sys.implementation.cache_tag} {sys.prefix}"
+def test_once(monkeypatch):
+    """The folder stands once at the head of PYTHONPATH, before what stood there."""
+    monkeypatch.setenv("PYTHONPATH", "/some/where")
+    monkeypatch.setenv(settings.RUN, "")
+    runner.inherit()
+    runner.inherit()
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == [runner.CHILDREN, "/some/where"]
+    assert os.environ[settings.RUN] == f"{sys.implementation.cache_tag} {sys.prefix}"
