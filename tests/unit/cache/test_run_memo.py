@@ -46,8 +46,7 @@ def test_damaged():
     assert memo.read() == {"a": 2}
 
 
-def test_few_are_kept(monkeypatch):
-    """Those that were used last are kept."""
+def test_those_that_were_used_last_are_kept(monkeypatch):
     monkeypatch.setattr(run_memo, "KEPT", 3)
     for number in range(6):
         RunMemo(Key([("driver", str(number))])).write({"number": number})

@@ -22,8 +22,7 @@ def test_text(plain, escaped):
     assert element("a", plain, title=plain) == f'<a title="{escaped}">{escaped}</a>'
 
 
-def test_nothing_twice():
-    """What is markup is not escaped again."""
+def test_what_is_markup_is_not_escaped_again():
     assert element("p", element("b", "&")) == "<p><b>&amp;</b></p>"
     assert join(["<", [Html("<br>"), "x"]]) == "&lt;<br>x"
 

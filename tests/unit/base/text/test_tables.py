@@ -66,6 +66,5 @@ class TestRoom:
         lines = tables.lines(columns, [("block=16, dtype=numpy.float64", "0123456789ab")], 26)
         assert lines[1:] == ["block=16,     0123456789ab", "dtype=numpy.", "float64"]
 
-    def test_control_characters(self):
-        """What would steer a terminal is not printed."""
+    def test_what_would_steer_a_terminal_is_not_printed(self):
         assert self.table(80, ("\x1b[2J", "/p", "w", "", "0123456789ab"))[1].startswith("?[2J ")
