@@ -12,7 +12,6 @@ def test_a_program_is_run_without_click(child):
     assert imported(child, "run", "-c", "raise SystemExit(3)") == (set(), 3)
 
 
-def test_others(child):
-    """Every other command line, and one that needs an answer, is click's."""
+def test_every_other_command_line_and_one_that_needs_an_answer_is_clicks(child):
     assert imported(child, "--version") == ({"click", "kcl.cli"}, 0)
     assert imported(child, "run", "--help") == ({"click", "kcl.cli"}, 0)

@@ -59,8 +59,7 @@ def rank(name):
 
 
 class TestImportOrder:
-    def test_every_room_is_there(self):
-        """The list names the rooms that there are, and no other."""
+    def test_the_list_names_the_rooms_that_there_are_and_no_other(self):
         assert {room(name) for name in NAMES} - {"__init__", ""} == set(ROOMS)
 
     def test_one_way(self):
@@ -220,8 +219,7 @@ USERS = {
 
 class TestFences:
     @pytest.mark.parametrize(("packages", "allowed"), IMPORTERS.values(), ids=IMPORTERS)
-    def test_importers(self, packages, allowed):
-        """Some packages are imported by few modules, or by none."""
+    def test_some_packages_are_imported_by_few_modules_or_by_none(self, packages, allowed):
         assert importing(*packages.split()) <= allowed
 
     @pytest.mark.parametrize(("names", "users"), USERS.values(), ids=USERS)
@@ -303,8 +301,7 @@ class TestFences:
 
 
 class TestBudget:
-    def test_rooms(self):
-        """Each room keeps its budget of tokens, with a little slack."""
+    def test_each_room_keeps_its_budget_of_tokens_with_a_little_slack(self):
         rooms = sorted({*budget.ROOMS, *budget.tokens()})
         assert list(filter(None, map(budget.excess, rooms))) == []
 
@@ -316,8 +313,7 @@ class TestBudget:
         )
         assert budget.counted(place) == len(listed("ROWS = [ x = f ( text , 2 )"))
 
-    def test_words(self, monkeypatch):
-        """What fails names the room, both numbers, and what to do."""
+    def test_what_fails_names_the_room_both_numbers_and_what_to_do(self, monkeypatch):
         monkeypatch.setitem(budget.ROOMS, "cache", 100)
         assert "may hold 100 with 3% of slack: shorten it here, or say" in budget.excess("cache")
 

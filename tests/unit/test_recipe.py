@@ -142,8 +142,7 @@ class TestStacked:
         exec("@kcl.kernel\n@counted\ndef build():\n    import loopy\n    return loopy\n", names)
         assert type(names["build"].function()).__module__ == "kcl.frontends.loopy.face"
 
-    def test_place(self, queue):
-        """An error names the line of the function, not that of a decorator."""
+    def test_an_error_names_the_line_of_the_function_not_that_of_a_decorator(self, queue):
 
         @kcl.kernel
         @counted

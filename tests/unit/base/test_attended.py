@@ -51,8 +51,7 @@ def test_told(told):
     assert told == [wabble, wabble]
 
 
-def test_absent(told):
-    """A package that does not exist is not found, as ever."""
+def test_a_package_that_does_not_exist_is_not_found_as_ever(told):
     finder = run_modules(lambda name: name == "wubble", lambda *_: told.append(1))
     finder.install()
     try:
@@ -97,8 +96,7 @@ class TestListener:
         assert not wabble.__spec__._initializing
         assert len(heard) == 2
 
-    def test_failed(self, heard, monkeypatch):
-        """An import that failed has ended, too."""
+    def test_an_import_that_failed_has_ended_too(self, heard, monkeypatch):
         monkeypatch.setattr(sys, "argv", [])
         for _time in range(2):
             with pytest.raises(ZeroDivisionError):

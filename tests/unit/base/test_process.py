@@ -122,7 +122,7 @@ class TestFork:
         class Locked(Numbers):
             def __init__(self):
                 super().__init__()
-                self.lock = threading.Lock()
+                self.after_fork()
 
             def after_fork(self):
                 self.lock = threading.Lock()
@@ -131,12 +131,12 @@ class TestFork:
         locked, plain = process.own(Locked), process.own(Numbers)
         for state in (locked, plain):
             state().found.append(1)
+
+        def tell():
+            plain().found.append(2)
+            return locked().found, plain().found, locked().lock.acquire(blocking=False)
+
         with locked().lock:
-
-            def tell():
-                plain().found.append(2)
-                return locked().found, plain().found, locked().lock.acquire(blocking=False)
-
             assert in_child(tell) == "([], [1, 2], True)"
         assert (locked().found, plain().found) == ([1], [1])
 
@@ -158,8 +158,7 @@ class TestFork:
         assert told == ["two before", "one before", "one parent", "two parent"]
         assert said == str(["two before", "one before", "one child", "two child"])
 
-    def test_exit_is_the_parents(self):
-        """A forked child forgets a state with `at_exit`, and makes its own."""
+    def test_a_forked_child_forgets_a_state_with_at_exit_and_makes_its_own(self):
 
         class Ending(Numbers):
             def at_exit(self):
@@ -241,14 +240,16 @@ def modules():
     return [(name, house.parsed(path)) for path, name in house.modules()]
 
 
+KINDS = {
+    *("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary"),
+    *("WeakKeyDictionary", "Lock", "RLock"),
+}
+
+
 def is_empty(value):
-    """Tell whether a value is a container that is to be filled, or a lock."""
+    """Return True if a value is a container that is to be filled, or a lock."""
     if isinstance(value, ast.Call):
-        kinds = (
-            *("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary"),
-            *("WeakKeyDictionary", "Lock", "RLock"),
-        )
-        return ast.unparse(value.func).rpartition(".")[2] in kinds and not value.args
+        return ast.unparse(value.func).rpartition(".")[2] in KINDS and not value.args
     return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]
 
 
@@ -273,13 +274,12 @@ class TestPackage:
         assert [*calls.values()] == [["base.process"]] * 2
         assert texts == house.importing("fcntl") == {"base.process"}
 
-    def test_states(self):
-        """No module has a container to be filled, or a lock, of its own."""
+    def test_no_module_has_a_container_to_be_filled_or_a_lock_of_its_own(self):
         found = set()
         for module, tree in modules():
             for node in tree.body:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and is_empty(node.value):
-                    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                    (target, *_others) = getattr(node, "targets", None) or [node.target]
                     found.add(f"{module}.{ast.unparse(target)}")
         assert found == COMMON
 

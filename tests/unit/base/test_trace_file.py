@@ -21,8 +21,7 @@ def test_at_once(on):
     assert len({event["pid"] for event in whole(on)}) == 8
 
 
-def test_cannot_write(tmp_path, monkeypatch, capsys):
-    """A file that cannot be written is said, and nothing is raised."""
+def test_a_file_that_cannot_be_written_is_said_and_nothing_is_raised(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("KCL_TRACE", str(tmp_path / "nowhere" / "trace.json"))
     with spans.span("build"):
         pass

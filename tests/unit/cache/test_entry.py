@@ -248,8 +248,7 @@ class TestPieces:
 
 
 class TestReadHeader:
-    def test_damaged(self):
-        """Bits flipped in lengths, header digest or header are rejected."""
+    def test_bits_flipped_in_lengths_header_digest_or_header_are_rejected(self):
         blob = SMALL.pack()
         positions = [*range(FIXED_SIZE - 32), *range(FIXED_SIZE, len(blob) - 14)]
         for damaged in flipped(blob, positions):

@@ -132,6 +132,16 @@ class TestFaults:
         with pytest.raises(CacheFault):
             layer(directories[0]).publish(KEY.digest, ENTRY)
 
+    @pytest.mark.faults
+    def test_of_another_key(self, directories):
+        """An entry at the place of another key is damage: it is set aside and not found again."""
+        other = Key([Part("number", "2")])
+        directories[0].put(other.digest, ENTRY.pack())
+        found = layer(directories[0])
+        with pytest.warns(CacheWarning, match="set a damaged entry"):
+            assert found.look_up(other.digest, other).outcome == "error"
+        assert found.look_up(other.digest, other).outcome == "miss"
+
 
 class TestDisabled:
     """`kcl.disabled` switches layers off in a block."""
@@ -159,8 +169,7 @@ class TestDisabled:
             raise AssertionError
 
     @pytest.mark.one_platform
-    def test_nothing_stored(self, context):
-        """What the block makes is not stored, and is right."""
+    def test_what_the_block_makes_is_not_stored_and_is_right(self, context):
         queue = cl.CommandQueue(context)
         with kcl.disabled():
             assert launched(queue, 3) == [3] * 4

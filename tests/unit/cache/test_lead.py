@@ -117,16 +117,15 @@ class TestProcesses:
                 one.release()
                 assert os.listdir(folder) == []
 
-    def test_released(self, child, leader):
-        """Who waited for a holder that has released goes on without the lead."""
+    @pytest.mark.parametrize("is_killed", [True, False])
+    def test_ended(self, child, leader, is_killed):
+        """The lead of a killed process passes to one that waits; who waited for one that has released has no lead."""
         process = waiting(child)
-        leader.stdin.close()
-        assert answer(process) is False
-
-    def test_the_lead_of_a_process_that_is_killed_passes_to_one_that_waits(self, child, leader):
-        process = waiting(child)
-        leader.kill()
-        assert answer(process) is True
+        if is_killed:
+            leader.kill()
+        else:
+            leader.stdin.close()
+        assert answer(process) is is_killed
 
     def test_a_stopped_holder_is_not_waited_for(self, child, leader):
         leader.send_signal(signal.SIGSTOP)
@@ -136,8 +135,9 @@ class TestProcesses:
         assert time.monotonic() - begun < 15
 
     @pytest.mark.parametrize("limit", ["LONGEST_SECONDS", "UNKNOWN_SECONDS"])
-    def test_bounded(self, child, leader, limit):
-        """A wait has an end, an earlier one for a holder of another host."""
+    def test_a_wait_has_an_end_an_earlier_one_for_a_holder_of_another_host(
+        self, child, leader, limit
+    ):
         path = child.cache / "kcl" / "flight" / DIGEST
         if limit == "UNKNOWN_SECONDS":
             path.write_text(f"{leader.pid} elsewhere")
@@ -246,19 +246,9 @@ class TestForks:
         assert child.run(code).stdout == "0\n"
 
 
-class InThread:
-    """A function that runs in a thread of its own."""
-
-    def __init__(self, work):
-        self.result = None
-        self._thread = threading.Thread(target=lambda: setattr(self, "result", work()))
-        self._thread.start()
-
-    def ended(self, seconds=20.0):
-        """Wait for the end and return what the function returned."""
-        self._thread.join(seconds)
-        assert not self._thread.is_alive()
-        return self.result
+def in_thread(work):
+    """Begin a function in a thread of its own."""
+    return ThreadPoolExecutor(1).submit(work)
 
 
 @pytest.fixture
@@ -289,10 +279,10 @@ class TestThreads:
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
             files = open_files(folder=tmp_path)
-            threads = [InThread(taken) for _ in range(4)]
+            threads = [in_thread(taken) for _ in range(4)]
             wait_for(lambda: len(waits) == 4)
             assert open_files(folder=tmp_path) == files != []
-        assert [thread.ended() for thread in threads] == [False] * 4
+        assert [thread.result(20) for thread in threads] == [False] * 4
         assert lead._state().leads == {}
 
     def test_one_of_a_process_waits_for_another(self, child, leader):
@@ -324,10 +314,11 @@ class TestThreads:
         monkeypatch.setattr(locks, "LONGEST_SECONDS", 0.3)
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
-            assert InThread(taken).ended() is False
+            assert in_thread(taken).result(20) is False
             monkeypatch.setattr(KeyLead, "wait", None)
             assert (
-                InThread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).ended() is None
+                in_thread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).result(20)
+                is None
             )
 
     def test_alone(self):
@@ -359,10 +350,10 @@ class TestThreads:
                     with other.alone("a"):
                         return True
 
-                thread = InThread(work)
+                thread = in_thread(work)
                 wait_for(lambda: waits)
                 assert not other._held
-            assert thread.ended()
+            assert thread.result(20)
 
     def test_a_launch_within_a_launch(self, waits):
         """A signal handler that launches waits for nobody: neither for its own thread, nor for another."""
@@ -374,7 +365,7 @@ class TestThreads:
                 held.append(other)
                 over.wait(60)
 
-        thread = InThread(work)
+        thread = in_thread(work)
         wait_for(lambda: held)
 
         def handler(_number, _frame):
@@ -391,7 +382,7 @@ class TestThreads:
         finally:
             signal.signal(signal.SIGUSR1, before)
             over.set()
-        thread.ended()
+        thread.result(20)
         assert held[1:] == [False]
         assert not waits
 

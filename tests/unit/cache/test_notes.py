@@ -82,8 +82,7 @@ def test_damaged(folder, text):
     assert notes.read("a") == 2
 
 
-def test_unwritable(folder):
-    """Where nothing can be written, nothing is raised."""
+def test_where_nothing_can_be_written_nothing_is_raised(folder):
     folder.parent.mkdir(parents=True, mode=0o700)
     folder.write_text("a file")
     notes.write("a", 1)

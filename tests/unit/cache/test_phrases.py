@@ -128,8 +128,7 @@ class TestSentences:
     )
 
     @given(_names, _values, _values, st.sampled_from([About(), RECIPE, PROGRAM]))
-    def test_any(self, name, before, after, about):
-        """Whatever a key holds, a short sentence comes out."""
+    def test_whatever_a_key_holds_a_short_sentence_comes_out(self, name, before, after, about):
         if before == after:
             return
         said = sentence(Difference(name, before, after), about)

@@ -20,8 +20,7 @@ def answering(monkeypatch):
     made.end()
 
 
-def test_answers(answering):
-    """Each question is answered, one after the other."""
+def test_each_question_is_answered_one_after_the_other(answering):
     assert [answering.ask(60, "added", number, 1) for number in (1, 2)] == [2, 3]
     assert answering.ask(60, "about") == "asked"
 

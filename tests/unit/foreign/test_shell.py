@@ -28,8 +28,7 @@ def test_off(name):
             assert not foreign.off(name)
 
 
-def test_own_layers(monkeypatch):
-    """Layers of kcl that are off stay off, unless they are wished on."""
+def test_layers_of_kcl_that_are_off_stay_off_unless_they_are_wished_on(monkeypatch):
     assert shell.plan_change(["binary"], [], None) == {"KCL_NO_CACHE": "binary"}
     monkeypatch.setenv("KCL_NO_CACHE", "generator")
     assert shell.plan_change(["binary"], [], None) == {"KCL_NO_CACHE": "binary,generator"}

@@ -29,8 +29,7 @@ class TestFault:
         assert usable.fault("/proc/nowhere/below")
 
     @pytest.mark.parametrize("options", ["size=64k", "size=1m,nr_inodes=1", "size=1m,ro"])
-    def test_file_systems(self, tmp_path, options):
-        """A full file system, one without inodes, and a read-only one."""
+    def test_a_full_file_system_one_without_inodes_and_a_read_only_one(self, tmp_path, options):
         with mounted(tmp_path, options):
             assert usable.fault(str(tmp_path))
 

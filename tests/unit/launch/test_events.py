@@ -18,8 +18,7 @@ def test_an_event_of_the_user_has_no_queue_and_is_waited_for(context, queue):
     event.set_status(cl.command_execution_status.COMPLETE)
 
 
-def test_trimmed(queue):
-    """Events that are done are let go of, but for the last ones."""
+def test_events_that_are_done_are_let_go_of_but_for_the_last_ones(queue):
     events = [cl.enqueue_marker(queue) for _ in range(3 * RECENT)]
     queue.finish()
     own = dict.fromkeys(events)

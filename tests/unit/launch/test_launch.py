@@ -229,7 +229,6 @@ class TestLives:
         queue.finish()
         bound = SCALE.bind(queue, x=x, y=x, a=2.0)
         bindings = weakref.ref(queue._kcl_bindings.build)
-        assert bindings() is not None
         del bound, queue, x
         assert bindings() is None
 

@@ -52,8 +52,7 @@ def test_usual():
         (SET + LAUNCH + "return event, (a,)", "something else than arrays"),
     ],
 )
-def test_unusual(body, said):
-    """Whatever an invoker does beyond that is left to it, and is named."""
+def test_whatever_an_invoker_does_beyond_that_is_left_to_it_and_is_named(body, said):
     with pytest.raises(NotPlayable, match=said):
         noted(body, a=2)
 

@@ -77,8 +77,7 @@ class TestIdentity:
             assert "sse2" in parts["cpu features"].split() or "fma" not in parts["cpu features"]
         assert parts["address bits"] == str(device.address_bits)
 
-    def test_nothing_of_this_user(self, device, monkeypatch):
-        """No path, no user, no number of threads, no directory is in it."""
+    def test_no_path_no_user_no_number_of_threads_no_directory_is_in_it(self, device, monkeypatch):
         before = Key(devices.identity_of(device))
         pocl = ("POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "POCL_CACHE_DIR")
         for variable in (*pocl, "HOME", "USER", "LOGNAME"):

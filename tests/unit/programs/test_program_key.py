@@ -26,8 +26,7 @@ class TestKeyChanges:
             generated(options=()),
         ],
     )
-    def test_source_and_options(self, context, other):
-        """Another source, definition or option is another key."""
+    def test_another_source_definition_or_option_is_another_key(self, context, other):
         assert key(context, other) != key(context, generated())
 
     def test_header(self, context, tmp_path):
@@ -62,8 +61,8 @@ class TestKeyChanges:
             assert difference.name == part.name
 
 
-def test_include_path(context, tmp_path):
-    """Directories are no part: only the headers that are found in them; nor is the name of the recipe."""
+def test_noise(context, tmp_path, monkeypatch):
+    """No directory is a part: only the headers that are found there; nor are the names of the recipe, or the context."""
     for name in ("one", "two", "empty"):
         (tmp_path / name).mkdir()
     for name in ("one", "two"):
@@ -73,7 +72,9 @@ def test_include_path(context, tmp_path):
     assert key(context, generated(INCLUDING, (empty, "-I", f"{tmp_path}/two"))) == one
     assert not any(str(tmp_path) in part.value for part in one.parts)
     other = generated(options=("-DADDEND=1", empty))._replace(kernel="other")
-    assert key(context, other) == key(context, generated())
+    before = key(context, generated())
+    monkeypatch.chdir(tmp_path)
+    assert key(cl.Context(context.devices), other) == before
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,7 @@ def test_reads_nothing(source):
         ("kernel __attribute__((reqd_work_group_size(1, 1, 1))) void f(", "f"),
     ],
 )
-def test_first_kernel(source, name):
-    """A kernel is found by its word alone, with underscores or without."""
+def test_a_kernel_is_found_by_its_word_alone_with_underscores_or_without(source, name):
     assert first_kernel(source) == name
 
 
@@ -138,8 +138,7 @@ class TestPart:
 
 
 class TestDirectories:
-    def test_order(self):
-        """Include directories keep their order, both ways of writing them."""
+    def test_include_directories_keep_their_order_both_ways_of_writing_them(self):
         assert parsed("-I /one -w -I/two /I three", "").directories == ("/one", "/two", "three")
 
     def test_blank(self, tmp_path):

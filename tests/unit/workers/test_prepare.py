@@ -40,8 +40,7 @@ class TestHere:
         assert [launched(kernel, context) for kernel in kernels] == [1, 2]
         assert kcl.stats() == before
 
-    def test_open_arguments(self, context):
-        """Open arguments are given by name, as dtypes or arrays."""
+    def test_open_arguments_are_given_by_name_as_dtypes_or_arrays(self, context):
         x = np.ones(3, np.float32)
         kcl.prepare([(scaled(2), {"a": np.float32, "x": x})], context)
         assert misses() == 1
@@ -62,8 +61,7 @@ class TestHere:
             ([filled(1)], ValueError, "not 0"),
         ],
     )
-    def test_wrong_use(self, context, given, error, words):
-        """What is no kernel is named, and no process is none."""
+    def test_what_is_no_kernel_is_named_and_no_process_is_none(self, context, given, error, words):
         with pytest.raises(error, match=words):
             kcl.prepare(given, context, processes=0 if error is ValueError else None)
 

@@ -61,8 +61,7 @@ class TestSettings:
         (said,) = {text for text in settings.read().rejected if setting.key in text}
         assert str(path) in said
 
-    def test_variable_wins(self, monkeypatch):
-        """A variable wins over the file, also where it is empty."""
+    def test_a_variable_wins_over_the_file_also_where_it_is_empty(self, monkeypatch):
         write('no_cache = ["generator"]\ncache_dir = "/from/file"\n')
         assert "config.toml" in option.reason()
         for layer, place in (("binary", "/from/variable"), ("", "")):

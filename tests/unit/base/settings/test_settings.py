@@ -124,8 +124,7 @@ def test_home(monkeypatch, home, tmp_path):
 
 
 class TestSettings:
-    def test_documented(self):
-        """Every variable has a row on the page of variables, in order."""
+    def test_every_variable_has_a_row_on_the_page_of_variables_in_order(self):
         names = [setting.variable for setting in settings.SETTINGS]
         assert names == sorted(set(names))
         page = (ROOT / "doc" / "reference" / "environment.md").read_text(encoding="utf-8")

@@ -75,8 +75,9 @@ class TestCheck:
         check_refused(place, f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR")
 
     @AS_ROOT
-    def test_owner_of_home(self, place, tmp_path, monkeypatch):
-        """Root accepts the directories of HOME's owner, as under sudo."""
+    def test_root_accepts_the_directories_of_homes_owner_as_under_sudo(
+        self, place, tmp_path, monkeypatch
+    ):
         os.chown(place, 12345, 12345)
         home = tmp_path / "home"
         home.mkdir()

@@ -275,8 +275,7 @@ class TestFile:
                 store.put(example(2), b"new")
         assert not target.exists()
 
-    def test_huge_row(self, rows):
-        """A row that is longer than any entry is cut, and one is not put."""
+    def test_a_row_that_is_longer_than_any_entry_is_cut_and_one_is_not_put(self, rows):
         rows.ask("UPDATE dict SET key_value = zeroblob(?)", ROW_LIMIT + 1)
         assert len(rows.get(example(8))) == ROW_LIMIT
         with pytest.raises(ValueError, match="above the limit"):

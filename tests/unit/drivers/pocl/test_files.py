@@ -122,8 +122,7 @@ class TestDamaged:
             SPOILS[number // 2 % len(SPOILS)](dice, path, path.read_bytes())
         assert names(cache) == set(map(str, files(cache)))
 
-    def test_every_cut(self, cache):
-        """However much is missing, it is seen."""
+    def test_however_much_is_missing_it_is_seen(self, cache):
         for fault, end in ((bitcode_fault, ".bc"), (library_fault, ".so")):
             content = next(path.read_bytes() for path in files(cache) if path.suffix == end)
             assert not fault(content)

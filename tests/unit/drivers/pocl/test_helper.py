@@ -61,8 +61,7 @@ class TestLife:
         assert bench.left() == []
         assert bench.are_complete(0, 1, 2)
 
-    def test_by_hand(self, bench):
-        """The helper can be started by hand, as the module's docstring says."""
+    def test_the_helper_can_be_started_by_hand_as_the_modules_docstring_says(self, bench):
         bench.queued(1)
         command = [sys.executable, "-m", "kcl.drivers.pocl.helper", bench.folder]
         environment = {**settings.environment(), "PYTHONPATH": str(ROOT)}

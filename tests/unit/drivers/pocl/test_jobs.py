@@ -81,8 +81,7 @@ class TestQueue:
         assert queue.due() == [job]
 
 
-def test_one_holder(queue):
-    """While the lock is held a helper is alive, and no other can be."""
+def test_while_the_lock_is_held_a_helper_is_alive_and_no_other_can_be(queue):
     os.makedirs(queue.folder, 0o700)
     held = queue.lock()
     assert queue.has_helper()

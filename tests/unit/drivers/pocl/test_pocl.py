@@ -74,8 +74,7 @@ class TestIdentity:
         assert driver.folder(other) == device.name
 
     @pytest.mark.parametrize("name", ["pthread", "basic", "cpu", "cpu-minimal", "cpu-tbb"])
-    def test_tried(self, device, name):
-        """Entries are stored for PoCL's CPU devices, on any system."""
+    def test_entries_are_stored_for_pocls_cpu_devices_on_any_system(self, device, name):
         for system in ("x86_64-pc-linux-gnu-znver3", "arm64-apple-darwin24-cyclone"):
             version = f"OpenCL 3.0 PoCL HSTR: {name}-{system}"
             assert Pocl().untried(SeenDevice(device, version=version)) == ""
