@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -99,21 +98,21 @@ class User(NamedTuple):
 class Bench:
     """A fresh kcl folder and binary store, and jobs of the user's programs for them."""
 
-    def __init__(self, user: User, root: pathlib.Path) -> None:
+    def __init__(self, user, root):
         self.user = user
         self.root = root
         self.folder = str(root / "kcl")
         self.queue = JobQueue(self.folder)
         self.store = Directory(str(root / "binaries"))
 
-    def key(self, number: int) -> Key:
+    def key(self, number):
         headers = [Part("header part.h", hashlib.sha256(HEADER).hexdigest())] if number == 2 else []
         return Key([Part("program", str(number)), *headers])
 
-    def address(self, number: int) -> str:
+    def address(self, number):
         return address(self.key(number).digest, "device", "label")
 
-    def job(self, number: int, **metadata: Any) -> Entry:
+    def job(self, number, **metadata):
         kernels = list(dict.fromkeys(name for name, _ in LAUNCHES[number]))
         facts = {
             "kernel": kernels[0],
@@ -126,17 +125,29 @@ class Bench:
         parts = {"source.cl": SOURCES[number].encode(), "build.log": b"said"}
         return Entry(self.key(number), {**facts, **places, **self.user.facts, **metadata}, parts)
 
-    def request(self, number: int, **metadata: Any) -> None:
+    def request(self, *numbers, **metadata):
         """Ask as a process would, and start a helper."""
-        self.queued(number, **metadata)
-        client.start(self.folder)
+        for number in numbers:
+            self.queued(number, **metadata)
+            client.start(self.folder)
 
-    def queued(self, number: int, **metadata: Any) -> None:
-        """Write a job."""
-        client.request(self.folder, self.address(number), self.job(number, **metadata))
+    def completed(self, *numbers, **metadata):
+        """Have a helper complete entries; return the last of them."""
+        self.request(*numbers, **metadata)
+        assert client.idle(self.folder, LIMIT_SECONDS)
+        return self.entry(numbers[-1])
+
+    def queued(self, *numbers, **metadata):
+        """Write jobs."""
+        for number in numbers:
+            client.request(self.folder, self.address(number), self.job(number, **metadata))
+
+    def are_complete(self, *numbers):
+        """Return True if these entries are there, and complete."""
+        return all(self.entry(number).metadata["complete"] for number in numbers)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self):
         """Be the helper that is alive."""
         os.makedirs(self.queue.folder, 0o700, exist_ok=True)
         held = self.queue.lock()
@@ -146,7 +157,7 @@ class Bench:
         finally:
             close_lock(held)
 
-    def helper(self, **options: Any) -> subprocess.Popen[bytes]:
+    def helper(self, **options):
         """Start a helper as a child of this process, after some `code`; it is less patient than others."""
         before = textwrap.dedent(options.pop("code", ""))
         environment = {
@@ -164,15 +175,15 @@ class Bench:
         ]
         return subprocess.Popen(command, env=environment, cwd=self.root, **options)
 
-    def work(self, **options: Any) -> None:
+    def work(self, **options):
         """Let a helper live from beginning to end."""
         assert self.helper(**options).wait(LIMIT_SECONDS) == 0
 
-    def entry(self, number: int) -> Entry | None:
+    def entry(self, number):
         blob = self.store.get(self.address(number))
         return None if blob is None else Entry.unpack(blob, self.key(number))
 
-    def load(self, *numbers: int, launches: list[tuple[str, int]] | None = None) -> dict[str, Any]:
+    def load(self, *numbers, launches=None):
         """Run published binaries in a new process with an empty PoCL cache."""
         path = self.root / f"load{len(os.listdir(self.root))}"
         path.mkdir(mode=0o700)
@@ -184,20 +195,20 @@ class Bench:
             programs.append((f"binary:{path / str(number)}.bin", launches or LAUNCHES[number]))
         return run(path / "pocl", programs, self.user.options)
 
-    def left(self) -> list[str]:
+    def left(self):
         """Name what is in the pending folder beside the lock."""
         found = pathlib.Path(self.queue.folder).rglob("*")
         return [str(path) for path in found if path.suffix != ".lock"]
 
 
-def run(pocl: pathlib.Path, programs: Any, options: list[str]) -> dict[str, Any]:
+def run(pocl, programs, options):
     """Build, launch and report in a new process with the PoCL cache `pocl`."""
     said = python(RUN, json.dumps(programs), json.dumps(options), POCL_CACHE_DIR=str(pocl))
     assert isinstance(said, dict)
     return said
 
 
-def python(code: str, *arguments: str, **variables: str) -> Any:
+def python(code, *arguments, **variables):
     """Run code in a new process; return what its last line says in JSON."""
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **variables}
@@ -210,7 +221,7 @@ def python(code: str, *arguments: str, **variables: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def until(condition, what):
     """Wait for a condition, within bounds."""
     end = time.monotonic() + LIMIT_SECONDS
     while not condition():
@@ -218,7 +229,7 @@ def until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.002)
 
 
-def snapshot(root: pathlib.Path) -> dict[str, tuple[int, int]]:
+def snapshot(root):
     """Return inode and modification time of everything in a directory."""
     return {
         str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns)
@@ -226,7 +237,7 @@ def snapshot(root: pathlib.Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def make_user(root: pathlib.Path) -> User:
+def make_user(root):
     """Let a process build and launch every program, in a PoCL cache of its own below a folder."""
     (root / "part.h").write_bytes(HEADER)
     options = ["-cl-std=CL1.2", "-I", str(root)]
@@ -234,13 +245,13 @@ def make_user(root: pathlib.Path) -> User:
     return User(said["results"], said["facts"], options, root / "pocl")
 
 
-def works(bench: Bench) -> list[str]:
+def works(bench):
     """Name the private directories of helpers."""
     names = os.listdir(bench.queue.folder) if os.path.isdir(bench.queue.folder) else []
     return [name for name in names if name.startswith(places.HELPER_WORK)]
 
 
-def begun(bench: Bench) -> bool:
+def begun(bench):
     """Return True if the worker of a helper has built something in its private directory."""
     return any(
         item.is_dir()

@@ -4,14 +4,13 @@ import hashlib
 import os
 import stat
 import threading
-from pathlib import Path
 
 import pytest
 
-from kcl.cache.stores import Store, address
+from kcl.cache.stores import address
 
 
-def example(number: int, folder: str = "", label: str = "") -> str:
+def example(number, folder="", label=""):
     """Return the address number so-and-so."""
     return address(hashlib.sha256(b"%d" % number).hexdigest(), folder, label)
 
@@ -19,20 +18,20 @@ def example(number: int, folder: str = "", label: str = "") -> str:
 class StoreContract:
     """The contract of `kcl.cache.stores.Store`; `make` returns a new, empty store for a fresh directory."""
 
-    def make(self, tmp_path: Path) -> Store:
+    def make(self, tmp_path):
         raise NotImplementedError
 
     @pytest.fixture
-    def store(self, tmp_path: Path) -> Store:
+    def store(self, tmp_path):
         """A new, empty store."""
         return self.make(tmp_path)
 
-    def test_names_itself(self, store: Store) -> None:
+    def test_names_itself(self, store):
         """A store has a location for display, and says that it is written."""
         assert store.location
         assert store.writable
 
-    def test_missing(self, store: Store, tmp_path: Path) -> None:
+    def test_missing(self, store, tmp_path):
         """An address without a `put` is missing, deleting it is no error, and nothing of that makes a file."""
         assert store.get(example(1)) is None
         store.delete(example(1, "device", "axpy"))
@@ -40,12 +39,12 @@ class StoreContract:
         assert list(tmp_path.rglob("*")) == []
 
     @pytest.mark.parametrize("blob", [b"", b"\0", b"text", bytes(range(256)) * 1000])
-    def test_round_trip(self, store: Store, blob: bytes) -> None:
+    def test_round_trip(self, store, blob):
         """The same bytes come back, for any content and length."""
         store.put(example(1), blob)
         assert store.get(example(1)) == blob
 
-    def test_replace_and_delete(self, store: Store) -> None:
+    def test_replace_and_delete(self, store):
         """A second put replaces the first; a deleted address is gone, and the others stay."""
         store.put(example(1), b"a longer blob")
         store.put(example(1), b"short")
@@ -55,7 +54,7 @@ class StoreContract:
         assert store.get(example(1)) is None
         assert list(store.scan()) == [example(2)]
 
-    def test_scan(self, store: Store) -> None:
+    def test_scan(self, store):
         """A scan yields each address as it was put, folder and label included."""
         addresses = {
             example(1),
@@ -67,7 +66,7 @@ class StoreContract:
             store.put(place, b"%d" % number)
         assert sorted(store.scan()) == sorted(addresses)
 
-    def test_delete_during_scan(self, store: Store) -> None:
+    def test_delete_during_scan(self, store):
         """Deleting while scanning is allowed."""
         for number in range(20):
             store.put(example(number, "device"), b"blob")
@@ -88,17 +87,17 @@ class StoreContract:
             "0" * 64 + "\n",
         ],
     )
-    def test_malformed_address(self, store: Store, place: str, tmp_path: Path) -> None:
+    def test_malformed_address(self, store, place, tmp_path):
         """An address that was not made by `address` is refused before anything is written."""
         with pytest.raises(ValueError, match="not the address"):
             store.put(place, b"blob")
         assert list(tmp_path.rglob("*")) == []
 
-    def test_threads(self, store: Store) -> None:
+    def test_threads(self, store):
         """Threads that put and get the same addresses see only whole blobs."""
-        failures: list[object] = []
+        failures = []
 
-        def work(number: int) -> None:
+        def work(number):
             try:
                 for turn in range(30):
                     place = example(turn % 3)
@@ -120,7 +119,7 @@ class StoreContract:
 class PersistentContract(StoreContract):
     """The further duties of a store that outlives its process."""
 
-    def test_two_stores_share(self, tmp_path: Path) -> None:
+    def test_two_stores_share(self, tmp_path):
         """Two stores on one place see each other's blobs at once."""
         one, other = self.make(tmp_path), self.make(tmp_path)
         assert other.get(example(1)) is None
@@ -131,7 +130,7 @@ class PersistentContract(StoreContract):
         other.delete(example(1))
         assert one.get(example(1)) is None
 
-    def test_modes(self, tmp_path: Path) -> None:
+    def test_modes(self, tmp_path):
         """Files are made with mode 0600 and every directory with mode 0700, whatever the umask."""
         previous = os.umask(0)
         try:

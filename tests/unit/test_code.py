@@ -20,45 +20,32 @@ from kcl.code import (
 
 TEXT = ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",))
 INVOKER = Invoker(
-    "opencl",
-    "def invoke(queue):\n    return queue + 1\n",
-    "invoke",
-    (Argument("a", "array", "<i4", True),),
-    {},
-    {},
-    [],
+    *("opencl", "def invoke(queue):\n    return queue + 1\n", "invoke"),
+    *((Argument("a", "array", "<i4", True),), {}, {}, []),
 )
 CODE = Code(TEXT, INVOKER)
 
 
-class TestDigest:
-    @pytest.mark.parametrize(
-        "other",
-        [
-            CODE._replace(text=TEXT._replace(source="")),
-            CODE.with_options(("-DA=2",)),
-            CODE._replace(invoker=INVOKER._replace(source="")),
-            CODE._replace(invoker=INVOKER._replace(function="other")),
-        ],
-    )
-    def test_what_a_launch_depends_on(self, other):
-        """Source, options and invoker count."""
-        assert other.digest != CODE.digest
-
-    def test_name_of_the_kernel(self):
-        """What the recipe is called does not."""
-        assert CODE._replace(text=TEXT._replace(kernel="g")).digest == CODE.digest
+@pytest.mark.parametrize(
+    ("other", "counts"),
+    [
+        (CODE._replace(text=TEXT._replace(source="")), True),
+        (CODE.with_options(("-DA=2",)), True),
+        (CODE._replace(invoker=INVOKER._replace(source="")), True),
+        (CODE._replace(invoker=INVOKER._replace(function="other")), True),
+        (CODE._replace(text=TEXT._replace(kernel="g")), False),
+    ],
+)
+def test_digest(other, counts):
+    """Source, options and invoker count, as a launch depends on them; what the recipe is called does not."""
+    assert (other.digest != CODE.digest) is counts
 
 
 def test_invoker():
-    """The function of the invoker does what its source says."""
-    assert made_ready(CODE).invoke(1) == 2
-
-
-def test_file_name():
-    """A traceback names the kernel whose invoker it passes."""
-    assert "invoker of f" in file_name(CODE)
-    assert made_ready(CODE).invoke.__code__.co_filename == file_name(CODE)
+    """The function of the invoker does what its source says; a traceback that passes it names the kernel."""
+    invoke = made_ready(CODE).invoke
+    assert invoke(1) == 2
+    assert "invoker of f" in file_name(CODE) == invoke.__code__.co_filename
 
 
 DTYPES = [
@@ -74,18 +61,13 @@ DTYPES = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_round_trip(dtype):
-    """A dtype that is made of the JSON of another one is the same."""
+def test_a_dtype_that_is_made_of_the_json_of_another_one_is_the_same(dtype):
     made = dtype_from(json.loads(json.dumps(layout_of(dtype))))
     assert made == dtype
     assert made.isalignedstruct == dtype.isalignedstruct
 
 
-def test_texts_differ():
-    """Each dtype has a text of its own."""
-    assert len({dtype_text(dtype) for dtype in DTYPES}) == len(DTYPES)
-
-
-def test_plain_text():
-    """The text of a plain dtype is numpy's."""
+def test_texts():
+    """Each dtype has a text of its own; that of a plain one is numpy's."""
+    assert len(set(map(dtype_text, DTYPES))) == len(DTYPES)
     assert dtype_text(np.dtype(np.float32)) == "<f4"

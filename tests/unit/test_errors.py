@@ -1,32 +1,21 @@
 """kcl.errors: one class per decision that a caller can take."""
 
-import pytest
-
 from kcl import errors
 
 
-def test_tree():
-    """The tree in the docstring is the tree of the classes."""
-    classes = {
-        one
-        for one in vars(errors).values()
-        if isinstance(one, type) and issubclass(one, errors.KclError)
-    }
-    drawn = {
-        line.split("+--")[1].split()[0] for line in errors.__doc__.splitlines() if "+--" in line
-    }
-    assert drawn | {"KclError"} == {one.__name__ for one in classes}
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    classes = [one for one in vars(errors).values() if isinstance(one, type)]
+    lines = errors.__doc__.splitlines()
+    drawn = {line.split("+--")[1].split()[0] for line in lines if "+--" in line}
+    ours = {one.__name__ for one in classes if issubclass(one, errors.KclError)}
+    assert drawn | {"KclError"} == ours
 
 
-@pytest.mark.parametrize("error", [errors.DamagedEntry, errors.UnusableDirectory])
-def test_faults_of_the_cache(error):
-    """A fault of the cache is caught as one, and is no unknown input."""
-    assert issubclass(error, errors.CacheFault)
-    assert not issubclass(error, errors.UnknownInput)
-
-
-def test_wrong_result_of_a_recipe():
-    """A recipe that returns something else made a TypeError, as Python calls it."""
+def test_bases():
+    """A fault of the cache is no unknown input; a recipe that returns something else made what Python calls a TypeError."""
+    for error in (errors.DamagedEntry, errors.UnusableDirectory):
+        assert issubclass(error, errors.CacheFault)
+        assert not issubclass(error, errors.UnknownInput)
     assert issubclass(errors.RecipeError, TypeError)
 
 

@@ -13,15 +13,10 @@ import kcl
 
 class TestPublicNames:
     def test_exported(self):
-        """Every public name exists, has a home in the package, and is listed once."""
-        assert sorted(set(kcl.__all__)) == sorted(kcl.__all__)
-        assert set(kcl.__all__) == set(kcl._HOMES)
+        """Every public name exists, has a home in the package, and is listed once; an unknown one is an AttributeError."""
+        assert sorted(kcl.__all__) == sorted(kcl._HOMES)
         assert set(kcl.__all__) <= set(dir(kcl))
-        for name in kcl.__all__:
-            assert getattr(kcl, name) is not None
-
-    def test_unknown_name(self):
-        """An unknown name is an AttributeError that says which."""
+        assert all(getattr(kcl, name) is not None for name in kcl.__all__)
         with pytest.raises(AttributeError, match="kernels"):
             _ = kcl.kernels
 
@@ -30,32 +25,20 @@ class TestPublicNames:
         """Each says in its own docstring what it is; so do its public methods."""
         value = getattr(kcl, name)
         assert inspect.getdoc(value)
-        if inspect.isclass(value):
-            assert value.__doc__
-            for attribute, member in vars(value).items():
-                if not attribute.startswith("_") and inspect.isfunction(member):
-                    assert inspect.getdoc(member), f"{name}.{attribute}"
+        for attribute, member in vars(value).items() if inspect.isclass(value) else ():
+            assert attribute.startswith("_") or not inspect.isfunction(member) or member.__doc__
 
     def test_type_stub(self):
-        """What a type checker sees of the lazy names is what there is."""
+        """What a type checker sees of the lazy names is what there is; the package ships the mark of a typed one."""
         tree = ast.parse((house.PACKAGE / "__init__.py").read_text())
         block, _hidden = [node for node in tree.body if isinstance(node, ast.If)]
-        seen = {
-            alias.name
-            for node in block.body
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        assert seen == set(kcl.__all__)
+        imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+        assert {alias.name for node in imports for alias in node.names} == set(kcl.__all__)
+        assert (house.PACKAGE / "py.typed").exists()
 
-    def test_modules_are_documented(self):
-        """Every module says in its first line what it is."""
+    def test_every_module_says_in_its_first_line_what_it_is(self):
         for path, name in house.modules():
             assert ast.get_docstring(house.parsed(path)), name
-
-    def test_typed(self):
-        """The package ships the mark of a typed one."""
-        assert (house.PACKAGE / "py.typed").exists()
 
 
 USER = """
@@ -113,25 +96,25 @@ def test_checkers_find_typos(tmp_path):
 
 def test_option_by_its_name(child):
     """`import kcl.option` and `from kcl.option import ...` give the module that `kcl.option` is."""
-    said = child.python(
-        "-c",
-        "import kcl.option\nfrom kcl.option import cache_dir\n"
-        "import kcl.base.settings.option as own\nprint(kcl.option is own, cache_dir is own.cache_dir)",
-    )
-    assert said.stdout == "True True\n", said.stderr
-
-
-class TestInstallation:
-    def test_checkout_beside_the_program(self, child):
-        """A program below which a checkout lies in a folder named kcl gets the package, also as an editable install.
-
-        Where this fails after a change of setup.py, `make .venv/.dev` installs kcl anew.
+    code = """
+        import kcl.option
+        from kcl.option import cache_dir
+        import kcl.base.settings.option as own
+        print(kcl.option is own, cache_dir is own.cache_dir)
         """
-        (child.directory / "kcl" / "kcl").mkdir(parents=True)
-        (child.directory / "program.py").write_text("import kcl\nprint(kcl.kernel.__name__)\n")
-        environment = {
-            name: value for name, value in child.environment().items() if name != "PYTHONPATH"
-        }
-        for command in (["program.py"], ["-m", "kcl", "run", "program.py"]):
-            done = run_command([sys.executable, *command], cwd=child.directory, env=environment)
-            assert done.stdout == "kernel\n", done.stderr
+    assert child.run(code).stdout == "True True\n"
+
+
+def test_checkout_beside_the_program(child):
+    """A program below which a checkout lies in a folder named kcl gets the package, also as an editable install.
+
+    Where this fails after a change of setup.py, `make .venv/.dev` installs kcl anew.
+    """
+    (child.directory / "kcl" / "kcl").mkdir(parents=True)
+    (child.directory / "program.py").write_text("import kcl\nprint(kcl.kernel.__name__)\n")
+    environment = {
+        name: value for name, value in child.environment().items() if name != "PYTHONPATH"
+    }
+    for command in (["program.py"], ["-m", "kcl", "run", "program.py"]):
+        done = run_command([sys.executable, *command], cwd=child.directory, env=environment)
+        assert done.stdout == "kernel\n", done.stderr

@@ -3,6 +3,7 @@
 import ast
 import collections
 import functools
+import graphlib
 import re
 
 import budget
@@ -27,37 +28,23 @@ from house import (
 from kcl import drivers
 from kcl.base import settings
 
+
+def listed(text):
+    return text.split()
+
+
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside
 # of functions and for types. The line, the recipes and the integrations lie below the tools, which listen to events.
-ROOMS = [
-    "errors",
-    "base",
-    "option",
-    "launch",
-    "foreign",
-    "cache",
-    "code",
-    "generate",
-    "programs",
-    "drivers",
-    "frontends",
-    "bundle",
-    "remote",
-    "line",
-    "choices",
-    "handle",
-    "integrations",
-    "loopy",
-    "recipe",
-    "inspect",
-    "workers",
-    "cli",
-    "__main__",
-]
+ROOMS = listed(
+    """
+    errors base option launch foreign cache code generate programs drivers frontends bundle remote line
+    choices handle integrations loopy recipe inspect workers cli __main__
+    """
+)
 
 
 def words(text):
-    return set(text.split())
+    return set(listed(text))
 
 
 def room(name):
@@ -67,15 +54,12 @@ def room(name):
 
 def rank(name):
     """Return the place of a module's room in the order."""
-    assert room(name) in ROOMS, (
-        f"kcl.{name} has no place in the import order: add it to ROOMS in {__file__}"
-    )
+    assert room(name) in ROOMS, f"kcl.{name} has no place in the import order, ROOMS in {__file__}"
     return ROOMS.index(room(name))
 
 
 class TestImportOrder:
-    def test_every_room_is_there(self):
-        """The list names the rooms that there are, and no other."""
+    def test_the_list_names_the_rooms_that_there_are_and_no_other(self):
         assert {room(name) for name in NAMES} - {"__init__", ""} == set(ROOMS)
 
     def test_one_way(self):
@@ -91,24 +75,8 @@ class TestImportOrder:
 
     def test_no_circle(self):
         """No module reaches itself over imports, also inside of functions and for types."""
-        edges = {name: set() for name in NAMES}
-        for path, name in modules():
-            found = {inside(dotted) for dotted, _typing, _line in imported(path, name)}
-            edges[name] = found - {None, "__init__", name}
-        done, way = set(), []
-
-        def visit(name):
-            assert name not in way, " -> ".join([*way[way.index(name) :], name])
-            if name in done or name not in edges:
-                return
-            way.append(name)
-            for other in sorted(edges[name]):
-                visit(other)
-            way.pop()
-            done.add(name)
-
-        for name in sorted(NAMES):
-            visit(name)
+        edges = {name: targets(path, name) - {"__init__", name} for path, name in modules()}
+        graphlib.TopologicalSorter(edges).prepare()  # raises an error that names the circle
 
 
 # Modules that compare names with one that lies above them.
@@ -195,16 +163,16 @@ CLI = {name for name in NAMES if name.startswith("cli")}
 
 
 def constants():
-    """Yield each module with the texts in its code."""
-    for path, name in modules():
-        yield (
-            name,
-            {
-                node.value
-                for node in ast.walk(parsed(path))
-                if isinstance(node, ast.Constant) and node.value
-            },
-        )
+    """Return the texts in the code of each module."""
+    return {
+        name: {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)}
+        for path, name in modules()
+    }
+
+
+def targets(path, name):
+    """Return the modules of kcl that a module imports, also inside of functions and for types."""
+    return {inside(dotted) for dotted, _typing, _line in imported(path, name)} - {None}
 
 
 def classes():
@@ -251,8 +219,7 @@ USERS = {
 
 class TestFences:
     @pytest.mark.parametrize(("packages", "allowed"), IMPORTERS.values(), ids=IMPORTERS)
-    def test_importers(self, packages, allowed):
-        """Some packages are imported by few modules, or by none."""
+    def test_some_packages_are_imported_by_few_modules_or_by_none(self, packages, allowed):
         assert importing(*packages.split()) <= allowed
 
     @pytest.mark.parametrize(("names", "users"), USERS.values(), ids=USERS)
@@ -264,32 +231,22 @@ class TestFences:
         """Programs are built in one module, and by the helper that completes entries."""
         helpers = {name for name in NAMES if name.startswith("drivers.pocl")}
         assert places(r"\blink_program\b|clBuildProgram|clCompileProgram") <= helpers
-        assert places(r"\.build\(|\._prg\b") == {
-            "programs.compilation",
-            "programs.kernels",
-            "integrations.programs",
-            "integrations.served",
-        }
+        builders = words(
+            "programs.compilation programs.kernels integrations.programs integrations.served"
+        )
+        assert places(r"\.build\(|\._prg\b") == builders
 
     def test_drivers(self):
         """A driver is asked by its verbs: nobody outside of the drivers imports a file of one."""
+        own = ("drivers.pocl", "drivers.nvidia")
         found = {
             name
             for path, name in modules()
-            for dotted, _typing, _line in imported(path, name)
-            if (inside(dotted) or "").startswith(("drivers.pocl", "drivers.nvidia"))
+            if any(target.startswith(own) for target in targets(path, name))
         }
-        # what an application of PyInstaller runs as it starts: it may be the helper
+        # What an application of PyInstaller runs as it starts: it may be the helper.
         beside = {"integrations.pyinstaller.rthooks.pyi_rth_kcl"}
         assert {room(name) for name in found - beside} <= {"drivers"}
-
-    def test_hot_path(self):
-        """The launcher imports nothing of kcl but its errors."""
-        path = PACKAGE / "launch" / "__init__.py"
-        assert {inside(dotted) for dotted, _typing, _line in imported(path, "launch")} <= {
-            None,
-            "errors",
-        }
 
     def test_layers_are_asked_by_the_look_up(self):
         """Entries of a layer are found, published and set aside by the look-up, and by these modules for a reason."""
@@ -298,69 +255,53 @@ class TestFences:
     def test_platforms(self):
         """A decision by the name of a platform is made in the table of drivers, and nowhere else."""
         names = drivers.TABLE.keys()
-        found = {name for name, texts in constants() if names & texts}
-        assert found == {
-            "drivers",
-            "foreign.table",
-        }  # the second one says which driver's cache is which, for people
+        found = {name for name, texts in constants().items() if names & texts}
+        # The second one says which driver's cache is which, for people.
+        assert found == {"drivers", "foreign.table"}
 
-    def test_layers(self):
-        """The names of layers stand in one table."""
-        assert {name for name, texts in constants() if settings.GENERATOR in texts} == {
-            "base.settings"
-        }
+    def test_the_names_of_layers_stand_in_one_table(self):
+        found = {name for name, texts in constants().items() if settings.GENERATOR in texts}
+        assert found == {"base.settings"}
 
     def test_launch(self):
-        """The closed room imports errors, and nothing else of kcl."""
-        inner = [(path, name) for path, name in modules() if room(name) == "launch"]
-        found = {
-            inside(dotted)
-            for path, name in inner
-            for dotted, _typing, _line in imported(path, name)
-        }
-        assert found - {None} <= {"errors"} | {name for _path, name in inner}
+        """The closed room imports errors, and nothing else of kcl; the launcher nothing of its room either."""
+        inner = {name: targets(path, name) for path, name in modules() if room(name) == "launch"}
+        assert inner["launch"] <= {"errors"}
+        assert set().union(*inner.values()) <= {"errors", *inner}
 
     def test_size(self):
         """A newcomer can hold the rooms in mind: at most 24, of them at most 16 folders."""
-        folders = {room(name) for name in NAMES if "." in name}
-        files = {path.name for path in PACKAGE.glob("*.py")}
         assert len(ROOMS) <= 24  # one is `option`, a public name of a module of base
-        assert len(folders) <= 16
-        assert len(files) <= 9
+        assert len({room(name) for name in NAMES if "." in name}) <= 16
+        assert len(list(PACKAGE.glob("*.py"))) <= 9
 
     def test_arrows(self):
         """A newcomer can hold the imports between rooms in mind: at most 137, and at most 12 levels of them."""
-        arrows = {
-            (room(name), room(target))
-            for path, name in modules()
-            for dotted, _typing, _line in imported(path, name)
-            if (target := inside(dotted)) not in (None, "__init__") and room(target) != room(name)
-        }
+        below = {}
+        for path, name in modules():
+            others = {room(target) for target in targets(path, name) - {"__init__"}}
+            below[room(name)] = below.get(room(name), set()) | others - {room(name)}
 
         def level(one):
-            return 1 + max([level(below) for above, below in arrows if above == one], default=0)
+            return max([1 + level(other) for other in below[one]], default=0)
 
-        assert len(arrows) <= 137
-        assert max(level(above) for above, _below in arrows) <= 12
+        assert sum(map(len, below.values())) <= 137
+        assert max(map(level, below)) <= 12
 
     def test_late_imports(self):
         """An import inside of a function has one of the listed reasons, and each of these is a reason of one."""
         late = {(name, *pair) for path, name in modules() for pair in imported_late(path, name)}
-        start = {
-            module.partition(".")[2] for module in (*warm_modules.MODULES, *warm_modules.POCL)
-        } | {"__init__"}
+        warm = (*warm_modules.MODULES, *warm_modules.POCL)
+        start = {"__init__", *(module.partition(".")[2] for module in warm)}
         assert {package for _name, _inner, package in late if package} == ABSENT | SLOW
+        reasons = [pair for table in FIRST.values() for pair in table.items()]
         assert {(name, inner) for name, inner, _package in late if inner in start} == {
-            (name, target)
-            for targets in FIRST.values()
-            for name, text in targets.items()
-            for target in words(text)
+            (name, target) for name, text in reasons for target in words(text)
         }
 
 
 class TestBudget:
-    def test_rooms(self):
-        """Each room keeps its budget of tokens, with a little slack."""
+    def test_each_room_keeps_its_budget_of_tokens_with_a_little_slack(self):
         rooms = sorted({*budget.ROOMS, *budget.tokens()})
         assert list(filter(None, map(budget.excess, rooms))) == []
 
@@ -370,12 +311,9 @@ class TestBudget:
         place.write_text(
             '"""A docstring."""\n# a comment\nROWS = [\n    (1, 2),\n    (3, 4),\n]\nx = f(\n    f"{ROWS} of", 2,\n)\n'
         )
-        assert budget.counted(place) == len(["ROWS", "=", "["]) + len(
-            ["x", "=", "f", "(", "text", ",", "2", ")"]
-        )
+        assert budget.counted(place) == len(listed("ROWS = [ x = f ( text , 2 )"))
 
-    def test_words(self, monkeypatch):
-        """What fails names the room, both numbers, and what to do."""
+    def test_what_fails_names_the_room_both_numbers_and_what_to_do(self, monkeypatch):
         monkeypatch.setitem(budget.ROOMS, "cache", 100)
         assert "may hold 100 with 3% of slack: shorten it here, or say" in budget.excess("cache")
 
@@ -395,8 +333,7 @@ PARTICIPLES = words(
 
 
 class TestNames:
-    def test_classes_are_nouns(self):
-        """No class has a participle for its name."""
+    def test_no_class_has_a_participle_for_its_name(self):
         names = {node.name for _module, node in classes()}
         single = {name for name in names if re.fullmatch("[A-Z][a-z]+", name)}
         assert {name for name in single if name.endswith("ed") or name in PARTICIPLES} == set()
@@ -408,31 +345,17 @@ class TestNames:
         assert {name for name, times in public.items() if times > 1} == set()
 
 
-def test_named_tests_exist():
-    """The tests that the Makefile and the tools name are there."""
-    places = [
-        ROOT / "Makefile",
-        *(ROOT / "tools").glob("*.py"),
-        *(ROOT / "tests" / "support").glob("*.py"),
-    ]
-    named = {
-        name for place in places for name in re.findall(r"\btests/[\w/]+\.py\b", place.read_text())
-    }
+def test_the_tests_that_the_makefile_and_the_tools_name_are_there():
+    tools = [path for folder in ("tools", "tests/support") for path in (ROOT / folder).glob("*.py")]
+    text = "".join(path.read_text() for path in (ROOT / "Makefile", *tools))
+    named = set(re.findall(r"\btests/[\w/]+\.py\b", text))
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
 # The line of a launch, and the value classes that are handed along it: at most twenty.
 LINE = (
-    "base.events",
-    "programs",
-    "cache.",
-    "code",
-    "generate",
-    "handle",
-    "launch",
-    "line",
-    "recipe",
-    "frontends.source",
+    *("base.events", "programs", "cache.", "code", "generate", "handle"),
+    *("launch", "line", "recipe", "frontends.source"),
 )
 VALUES = words(
     """
@@ -448,16 +371,12 @@ BESIDE = {
     "installed files": """
         generate.distributions.Owner generate.distributions.PackagePlace generate.files.File
     """,
-    "the journal, and what explains a miss": """
-        base.events.MissNote cache.phrases.Difference
-    """,
+    "the journal, and what explains a miss": "base.events.MissNote cache.phrases.Difference",
     "the words for differences": "cache.phrases.About cache.phrases.Origin",
     "the tools of drivers": "programs.open_jobs.OpenJobs",
     "stores": "cache.stores.Stat",
-    "the user's declarations of a recipe": """
+    "the user's declarations": """
         generate.declarations.Declarations generate.declarations.RecipeCall
-    """,
-    "the user's declarations of a kcl.Source": """
         frontends.source.Array frontends.source.Image frontends.source.Local
         frontends.source.Sampler frontends.source.Scalar
     """,
@@ -504,19 +423,14 @@ def defines(path):
 class TestMirror:
     def test_every_module_has_its_tests(self):
         """A module with functions or classes has a test file at the mirrored place."""
-        missing = {
-            name for path, name in modules() if defines(path) and not mirrored(path).exists()
-        }
-        assert missing == set()
+        tested = [(name, mirrored(path)) for path, name in modules() if defines(path)]
+        assert {name for name, place in tested if not place.exists()} == set()
 
     def test_every_unit_test_has_its_module(self):
-        """A unit test lies where its module does, but for three files about several."""
+        """A unit test lies where its module does, but for two files about several."""
         files = set((ROOT / "tests" / "unit").rglob("test_*.py"))
         strays = files - {mirrored(path) for path, _name in modules()}
-        assert {path.name for path in strays} == {
-            "test_entries.py",
-            "test_layout.py",
-        }
+        assert {path.name for path in strays} == {"test_entries.py", "test_layout.py"}
 
 
 @functools.cache
@@ -555,9 +469,7 @@ def read_by(path):
 def test_private_names_are_read_by_unit_tests_only():
     """A test outside tests/unit knows kcl by its public names."""
     tests = ROOT / "tests"
-    files = [path for path in tests.rglob("*.py") if path.relative_to(tests).parts[0] != "unit"]
-    files = [
-        path for path in files if "projects" not in path.parts and path.name != "test_benchmarks.py"
-    ]
-    found = {path.relative_to(tests).as_posix(): read_by(path) for path in files}
+    left_out = {"unit", "projects", "test_benchmarks.py"}
+    files = [path.relative_to(tests) for path in tests.rglob("*.py")]
+    found = {str(file): read_by(tests / file) for file in files if not left_out & {*file.parts}}
     assert {file: names for file, names in found.items() if names} == {}

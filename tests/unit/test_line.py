@@ -23,12 +23,9 @@ from kcl.line import Line
 @kcl.kernel
 def add(number):
     """Add a number."""
-    return kcl.Source(
-        f"kernel void add(global float *x) {{ x[get_global_id(0)] += {number}; }}",
-        entry="add",
-        arguments=[kcl.Array("x", np.float32, "(4,)", "inout")],
-        global_size="(4,)",
-    )
+    text = f"kernel void add(global float *x) {{ x[get_global_id(0)] += {number}; }}"
+    arguments = [kcl.Array("x", np.float32, 4, "inout")]
+    return kcl.Source(text, entry="add", arguments=arguments, global_size=4)
 
 
 def test_two_stages(queue, looks):
@@ -69,6 +66,7 @@ COUNTED = """
 import json, numpy as np, pyopencl as cl, sys, warnings, kcl
 warnings.simplefilter("ignore")
 TEXT = "int counter = 5; kernel void tick(global int *out) { counter += 1; out[0] = counter; }"
+OPTIONS = ["-cl-std=CL2.0"]
 (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
 context = cl.Context(platform.get_devices()[:1])
 queue = cl.CommandQueue(context)
@@ -76,22 +74,12 @@ queue = cl.CommandQueue(context)
 
 @kcl.kernel
 def tick():
-    return kcl.Source(
-        TEXT,
-        entry="tick",
-        arguments=[kcl.Array("out", np.int32, "(1,)", "out")],
-        global_size="(1,)",
-        build_options=["-cl-std=CL2.0"],
-    )
-
-
-def counted(kernel, queue=queue):
-    _event, (out,) = kernel(queue, out_host=True)
-    return int(out[0])
+    arguments = [kcl.Array("out", np.int32, 1, "out")]
+    return kcl.Source(TEXT, entry="tick", arguments=arguments, global_size=1, build_options=OPTIONS)
 
 
 def plain():
-    kernel = cl.Program(context, TEXT.replace("counter", "number")).build(["-cl-std=CL2.0"]).tick
+    kernel = cl.Program(context, TEXT.replace("counter", "number")).build(OPTIONS).tick
     out = np.zeros(1, np.int32)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
 
@@ -106,9 +94,9 @@ def plain():
 found = []
 for make in (tick, plain):
     one, other = make(), make()
-    found.append([counted(kernel) for kernel in (one, one, other, one, other)])
-    found[-1] += [counted(one, cl.CommandQueue(context)) for _ in range(2)]
-    found[-1].append(counted(make()))
+    calls = [(kernel, queue) for kernel in (one, one, other, one, other)]
+    calls += [(one, cl.CommandQueue(context)) for _ in range(2)] + [(make(), queue)]
+    found.append([int(kernel(where, out_host=True)[1][0][0]) for kernel, where in calls])
 print(json.dumps(found))
 """
 
@@ -188,40 +176,34 @@ class TestUnused:
     def test_everywhere(self, queue, launch, monkeypatch):
         """The launchers of a code are let go of on every queue and for every thread."""
         monkeypatch.setattr(line, "KEPT", 0)
-        other = cl.CommandQueue(queue.context)
-        kernel = added(0)
+        other, kernel = cl.CommandQueue(queue.context), added(0)
         launch(0, kernel)
         launch(0, kernel, other)
         thread = threading.Thread(target=launch, args=(0, kernel))
         thread.start()
         thread.join()
-        digests = [
-            place[0] for bindings in (queue, other) for place in bindings._kcl_bindings.launchers
-        ]
-        assert len(digests) == 3
+        held = [len(one._kcl_bindings.launchers) for one in (queue, other)]
+        assert held == [2, 1]
         del kernel
         launch(1)
-        assert len(queue._kcl_bindings.launchers) == 1
-        assert not other._kcl_bindings.launchers
+        held = [len(one._kcl_bindings.launchers) for one in (queue, other)]
+        assert held == [1, 0]
 
     def test_threads(self, queue, monkeypatch):
         """Threads that make, launch and drop the same few Kernels compute the right numbers."""
         monkeypatch.setattr(line, "KEPT", 0)
-        faults = []
+        zeros = np.zeros(SIZE, np.float32)
 
         def work(first):
             own = cl.CommandQueue(queue.context)
-            zeros = np.zeros(SIZE, np.float32)
             x = cl_array.to_device(own, zeros)
-            for number in range(30):
+            for number in range(first, first + 30):
                 # `fill` has one kernel for all threads, whose arguments they would mix
                 x.set(zeros)
-                added((first + number) % 3)(own, x=x)
-                if x.get().tolist() != [(first + number) % 3] * SIZE:
-                    faults.append(number)
+                added(number % 3)(own, x=x)
+                assert x.get().tolist() == [number % 3] * SIZE
 
         at_once(work, 3)
-        assert faults == []
 
 
 def doubled():
@@ -240,13 +222,9 @@ def two(context):
     return program.launcher(ready), program.launcher(ready)
 
 
-class TestLauncher:
-    def test_kernels_are_its_own(self, context):
-        """Two launchers of one program have kernel objects of their own: threads do not mix their arguments."""
-        one, other = two(context)
-        assert one.program is other.program
-        assert one.kernels.f is not other.kernels.f
-
-    def test_required(self, context):
-        """The arrays that every call must give are those that are no outputs."""
-        assert two(context)[0].required == {"x"}
+def test_launchers_of_one_program(context):
+    """They have kernel objects of their own: threads do not mix their arguments. Calls must give what is no output."""
+    one, other = two(context)
+    assert one.program is other.program
+    assert one.kernels.f is not other.kernels.f
+    assert one.required == {"x"}

@@ -24,18 +24,12 @@ def plain(first, second=2, *, third=3):  # noqa: ARG001
 def filling(values):
     """Write the parameter's values."""
     text = ", ".join(str(float(value)) for value in values)
-    return kcl.Source(
+    code = (
         f"constant float v[] = {{ {text} }};"
-        "kernel void filling(global float *x) { x[get_global_id(0)] = v[get_global_id(0)]; }",
-        entry="filling",
-        arguments=[kcl.Array("x", np.float32, f"({len(values)},)", "out")],
-        global_size=f"({len(values)},)",
+        "kernel void filling(global float *x) { x[get_global_id(0)] = v[get_global_id(0)]; }"
     )
-
-
-def parameters(kernel):
-    """Return the parameters of a Kernel."""
-    return kernel._chooser.parameters
+    arguments = [kcl.Array("x", np.float32, len(values), "out")]
+    return kcl.Source(code, entry="filling", arguments=arguments, global_size=len(values))
 
 
 def filled(queue, kernel):
@@ -46,20 +40,13 @@ def filled(queue, kernel):
 
 class TestDecorator:
     def test_looks_like_the_function(self):
-        """Name, docstring and module are the function's; repr says that it is a recipe."""
-        assert (plain.__name__, plain.__doc__, plain.__module__) == (
-            "plain",
-            "Say what is built.",
-            __name__,
-        )
-        assert repr(plain) == "<kcl.kernel plain>"
-        assert isinstance(plain, kcl.Recipe)
-
-    def test_wraps(self):
-        """Signature, qualified name and the function itself are kept, as `functools.wraps` does."""
+        """Names, docstring, module and signature are the function's, as `functools.wraps` has it; repr says "recipe"."""
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            assert getattr(plain, name) == getattr(plain.function, name)
         assert inspect.signature(plain) == inspect.signature(plain.function)
         assert plain.__wrapped__ is plain.function
-        assert plain.__qualname__ == "plain"
+        assert repr(plain) == "<kcl.kernel plain>"
+        assert isinstance(plain, kcl.Recipe)
 
     @pytest.mark.parametrize(
         "thing", [int, len, functools.partial(print), plain, 42, "text", [].append]
@@ -155,15 +142,13 @@ class TestStacked:
         exec("@kcl.kernel\n@counted\ndef build():\n    import loopy\n    return loopy\n", names)
         assert type(names["build"].function()).__module__ == "kcl.frontends.loopy.face"
 
-    def test_place(self, queue):
-        """An error names the line of the function, not that of a decorator."""
+    def test_an_error_names_the_line_of_the_function_not_that_of_a_decorator(self, queue):
 
         @kcl.kernel
         @counted
         def broken():
-            return kcl.Source(
-                "kernel void broken() { missing; }", entry="broken", arguments=[], global_size=1
-            )
+            text = "kernel void broken() { missing; }"
+            return kcl.Source(text, entry="broken", arguments=[], global_size=1)
 
         line = broken.function.__wrapped__.__code__.co_firstlineno
         words = f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"
@@ -175,25 +160,34 @@ class TestParameters:
     @pytest.mark.parametrize(
         "kernel",
         [
-            plain(1),
-            plain(first=1),
-            plain(1, 2),
-            plain(1, second=2, third=3),
+            *(plain(1), plain(first=1), plain(1, 2), plain(1, second=2, third=3)),
             plain(third=3, second=2, first=1),
         ],
     )
     def test_bound_by_name(self, kernel):
         """However they are given they are the same parameters, in the order of the signature."""
-        assert list(parameters(kernel).items()) == [("first", 1), ("second", 2), ("third", 3)]
+        assert [*kernel._chooser.parameters.items()] == [("first", 1), ("second", 2), ("third", 3)]
 
-    def test_refused_by_name(self):
-        """What a recipe does not take is named, with its parameters."""
-        words = r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"
+    @pytest.mark.parametrize(
+        ("call", "words"),
+        [
+            (lambda: plain(1, secnd=2), r"has no parameter 'secnd' \(did you mean 'second'\?\)"),
+            (plain, r".*'first'; its parameters are first, second, third$"),
+            (
+                lambda: kcl.kernel(lambda *values: values)(1),
+                "give every compile-time parameter a name",
+            ),
+            (
+                lambda: kcl.kernel(lambda **named: named)(a=1),
+                "give every compile-time parameter a name",
+            ),
+            (lambda: kcl.kernel(lambda one, /: one)(1), "give every compile-time parameter a name"),
+        ],
+    )
+    def test_refused_by_name(self, call, words):
+        """What a recipe does not take is named, with its parameters; each must have a name, once it is used."""
         with pytest.raises(TypeError, match=words):
-            plain(1, secnd=2)
-        words = r"^recipe 'plain': .*'first'; its parameters are first, second, third$"
-        with pytest.raises(TypeError, match=words):
-            plain()
+            call()
 
     def test_called_as_a_kernel(self, queue):
         """A queue among the parameters is meant for the kernel that the recipe makes; a context is a value."""
@@ -203,22 +197,16 @@ class TestParameters:
             with pytest.raises(TypeError, match=words):
                 plain(given, **named)
 
-    def test_asked_as_a_kernel(self):
+    @pytest.mark.parametrize(
+        ("name", "call"), [("executor", r"\(queue, \.\.\.\)"), ("prepare", r"\.prepare\(\.\.\.\)")]
+    )
+    def test_asked_as_a_kernel(self, name, call):
         """What a kernel has, or a unit of loopy, is asked of the kernel that the recipe makes."""
-        words = r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"
-        with pytest.raises(AttributeError, match=words):
-            _ = plain.executor
-        words = r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"
-        with pytest.raises(AttributeError, match=words):
-            _ = plain.prepare
+        with pytest.raises(
+            AttributeError, match=rf"no attribute '{name}'; .*: write plain\(\){call}$"
+        ):
+            getattr(plain, name)
         assert not hasattr(plain, "others")
-
-    def test_variadic_and_positional_only(self):
-        """Parameters without a name of their own are refused with advice, once they are used."""
-        for function in (lambda *values: values, lambda **values: values, lambda first, /: first):
-            recipe = kcl.kernel(function)
-            with pytest.raises(TypeError, match="give every compile-time parameter a name"):
-                recipe(a=1) if function.__code__.co_flags & 8 else recipe(1)
 
     @pytest.mark.parametrize("values", [[1, 2], np.array([1, 2]), {1: 0, 2: 0}])
     def test_copied(self, queue, values):
@@ -233,11 +221,7 @@ class TestParameters:
     def test_default_is_copied(self, queue):
         """Nor does a default that is changed."""
         default = [1, 2]
-
-        def recipe(values=default):
-            return filling.function(values)
-
-        kernel = kcl.kernel(recipe)()
+        kernel = kcl.kernel(lambda values=default: filling.function(values))()
         default.append(3)
         assert filled(queue, kernel) == [1.0, 2.0]
 
@@ -260,27 +244,17 @@ class Scale:
     @kcl.kernel
     def filled(self, offset=0):
         """Fill with a number of the object."""
-        text = f"kernel void filled(global int *x) {{ x[get_global_id(0)] = {self.factor} + {offset}; }}"
-        arguments = [kcl.Array("x", np.int32, "(2,)", "out")]
-        return kcl.Source(text, entry="filled", arguments=arguments, global_size="(2,)")
+        return filling.function([self.factor + offset])
 
 
-class TestMethods:
-    def test_bound(self, queue):
-        """The object is the first parameter, as it is at the call."""
-        scale = Scale(3)
-        kernel, other = scale.filled(), scale.filled(offset=4)
-        scale.factor = 5
-        found = [
-            one(queue, out_host=True)[1][0].tolist()
-            for one in (kernel, other, scale.filled(), Scale(7).filled())
-        ]
-        assert found == [[3, 3], [7, 7], [5, 5], [7, 7]]
-
-    def test_unbound(self, queue):
-        """The class has the recipe itself."""
-        assert isinstance(Scale.filled, kcl.Recipe)
-        assert Scale.filled(Scale(2))(queue, out_host=True)[1][0].tolist() == [2, 2]
+def test_method(queue):
+    """The object is the first parameter, as it is at the call; the class has the recipe itself."""
+    scale = Scale(3)
+    kernel, other = scale.filled(), scale.filled(offset=4)
+    scale.factor = 5
+    kernels = (kernel, other, scale.filled(), Scale(7).filled(), Scale.filled(Scale(2)))
+    assert [filled(queue, one) for one in kernels] == [[3], [7], [5], [7], [2]]
+    assert isinstance(Scale.filled, kcl.Recipe)
 
 
 class TestLazy:
@@ -290,12 +264,9 @@ class TestLazy:
         monkeypatch.syspath_prepend(tmp_path)
         module = kcl.lazy("kcl_lazy_example")
         assert "kcl_lazy_example" not in sys.modules
-        assert module.value == 42
-        assert sys.modules["kcl_lazy_example"].value == 42
-        sys.modules.pop("kcl_lazy_example")
+        assert module.value == sys.modules.pop("kcl_lazy_example").value == 42
 
     def test_loaded_module_is_itself(self):
-        """What is loaded already comes back as it is."""
         assert kcl.lazy("sys") is sys
         assert kcl.lazy("os.path") is sys.modules["os.path"]
 

@@ -11,14 +11,22 @@ from kcl.base.attended import Finder, Listener, run_modules
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
-    """Attend the package `wabble`; yields the modules that have run."""
+def package(tmp_path, monkeypatch):
+    """A package that imports an inner module, and can be made to fail."""
     (tmp_path / "wabble").mkdir()
-    (tmp_path / "wabble" / "__init__.py").write_text(
-        "here = __spec__.loader; import wabble.inner\n"
-    )
     (tmp_path / "wabble" / "inner.py").write_text("")
+    (tmp_path / "wabble" / "__init__.py").write_text(
+        "here = __spec__.loader; import wabble.inner, sys; 1 / len(sys.argv)\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in ("wabble", "wabble.inner"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def told(package):  # noqa: ARG001
+    """Attend the package; yields the modules that have run."""
     found = []
 
     def run(module, loader):
@@ -29,30 +37,21 @@ def told(tmp_path, monkeypatch):
     finder.install()
     yield found
     finder.remove()
-    for name in ("wabble", "wabble.inner"):
-        sys.modules.pop(name, None)
 
 
 def test_told(told):
-    """It is run once, its own modules are not attended."""
+    """It is run once, its own modules are not attended; it sees its own loader, and finds its files by it."""
     import wabble
 
     assert told == [wabble]
     assert wabble.inner.__name__ == "wabble.inner"
-
-
-def test_own_loader(told):
-    """The package sees its own loader, also while it is imported, and finds its files by it."""
-    import wabble
-
     assert wabble.here is wabble.__loader__
     assert importlib.resources.files("wabble").joinpath("inner.py").is_file()
     assert importlib.reload(wabble) is wabble
     assert told == [wabble, wabble]
 
 
-def test_absent(told):
-    """A package that does not exist is not found, as ever."""
+def test_a_package_that_does_not_exist_is_not_found_as_ever(told):
     finder = run_modules(lambda name: name == "wubble", lambda *_: told.append(1))
     finder.install()
     try:
@@ -65,7 +64,7 @@ def test_absent(told):
 
 def test_removed(told):
     """Nothing is attended after it was removed, which may be asked twice."""
-    finder = next(one for one in sys.meta_path if isinstance(one, Finder))
+    (finder,) = (one for one in sys.meta_path if isinstance(one, Finder))
     finder.remove()
     finder.remove()
     importlib.import_module("wabble")
@@ -73,45 +72,36 @@ def test_removed(told):
 
 
 @pytest.fixture
-def heard(tmp_path, monkeypatch):
-    """Listen to the package `wobble`; yields what was told."""
-    (tmp_path / "wobble").mkdir()
-    (tmp_path / "wobble" / "__init__.py").write_text(
-        "import wobble.inner, sys\n1 / len(sys.argv)\n"
-    )
-    (tmp_path / "wobble" / "inner.py").write_text("")
-    monkeypatch.syspath_prepend(str(tmp_path))
+def heard(package):  # noqa: ARG001
+    """Listen to the package; yields what was told."""
     found = []
     listener = Listener(
-        lambda name: "group" if name[:6] == "wobble" else "",
+        lambda name: "group" if name[:6] == "wabble" else "",
         lambda names: found.append((names, listener.is_under_way())),
         begins=lambda _group: found.append(listener.is_under_way()),
     )
     listener.install()
     yield found
     listener.remove()
-    for name in ("wobble", "wobble.inner"):
-        sys.modules.pop(name, None)
 
 
 class TestListener:
     def test_told(self, heard):
         """It hears that the first import of a group begins, and the names of all once they ended; no reload."""
-        import wobble
+        import wabble
 
-        assert heard == [False, (["wobble.inner", "wobble"], False)]
-        assert type(wobble.__spec__) is ModuleSpec
-        assert importlib.reload(wobble) is wobble
-        assert not wobble.__spec__._initializing
+        assert heard == [False, (["wabble.inner", "wabble"], False)]
+        assert type(wabble.__spec__) is ModuleSpec
+        assert importlib.reload(wabble) is wabble
+        assert not wabble.__spec__._initializing
         assert len(heard) == 2
 
-    def test_failed(self, heard, monkeypatch):
-        """An import that failed has ended, too."""
+    def test_an_import_that_failed_has_ended_too(self, heard, monkeypatch):
         monkeypatch.setattr(sys, "argv", [])
         for _time in range(2):
             with pytest.raises(ZeroDivisionError):
-                importlib.import_module("wobble")
+                importlib.import_module("wabble")
         assert heard == [
-            *(False, (["wobble.inner", "wobble"], False)),
-            *(False, (["wobble"], False)),
+            *(False, (["wabble.inner", "wabble"], False)),
+            *(False, (["wabble"], False)),
         ]

@@ -11,22 +11,17 @@ from kcl.base import hide_from_warnings, is_of_kcl, port, unwrap
 
 
 @pytest.mark.parametrize(("name", "module"), {**kcl.PORTS, **kcl.TOOLS}.items())
-def test_at(name, module):
-    """Each name of the tables stands for a module."""
+def test_each_name_of_the_tables_stands_for_a_module(name, module):
     assert port(name) is importlib.import_module(module)
 
 
-def test_a_tool_that_is_not_installed(monkeypatch):
-    """It does nothing; another missing module is an error."""
+def test_what_is_not_installed(monkeypatch):
+    """A tool does nothing; another missing module is an error, and so is another name."""
     monkeypatch.setitem(kcl.TOOLS, "report", "kcl.nowhere")
     assert port("report").keep_journal() is None
     monkeypatch.setitem(kcl.PORTS, "kernels", "kcl.nowhere")
     with pytest.raises(ModuleNotFoundError):
         port("kernels")
-
-
-def test_unknown():
-    """There are no other names."""
     with pytest.raises(KeyError):
         port("nowhere")
 
@@ -51,14 +46,12 @@ def test_is_of_kcl():
 
 def test_unwrap():
     """What stands below any number of kcl's functions is found; one that stands for nothing is itself."""
-    assert unwrap(of_kcl(of_kcl(plain))) is plain
-    assert unwrap(plain) is plain
     alone = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
-    assert unwrap(alone) is alone
+    for function, below in ((of_kcl(of_kcl(plain)), plain), (plain, plain), (alone, alone)):
+        assert unwrap(function) is below
 
 
-def test_hide_from_warnings():
-    """A warning below the function names the line of its caller."""
+def test_a_warning_below_the_function_names_the_line_of_its_caller():
     function = types.FunctionType(plain.__code__, {})
     hide_from_warnings(function)
     assert function.__code__.co_filename == "<frozen importlib._bootstrap>"

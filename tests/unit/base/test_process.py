@@ -1,7 +1,6 @@
 """kcl.base.process: one object holds the state of a process."""
 
 import ast
-import functools
 import os
 import signal
 import threading
@@ -19,11 +18,11 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 class Numbers:
     """A state without methods."""
 
-    def __init__(self) -> None:
-        self.found: list[int] = []
+    def __init__(self):
+        self.found = []
 
 
-def in_child(tell) -> str:
+def in_child(tell):
     """Return what `tell()` returns in a forked child."""
     back, there = os.pipe()
     child = os.fork()
@@ -41,43 +40,36 @@ def in_child(tell) -> str:
 
 class TestOwn:
     def test_made_once(self):
-        """A state is made at its first use, and is the same from then on; each class has its own."""
-        made = []
+        """A state is made at its first use, and is the same until a reset; each class has its own; what is shared stays."""
 
-        class One(Numbers):
-            def __init__(self) -> None:
-                super().__init__()
-                made.append(self)
+        class Lasting(Numbers):
+            pass
 
-        one, other = process.own(One), process.own(Numbers)
-        assert made == []
-        assert one() is one() is process.own(One)()
-        assert made == [one()]
-        assert other() is not one()
+        one, shared = process.own(Numbers), process.shared(Lasting)
+        before = one(), shared()
+        assert one() is before[0] is process.own(Numbers)() is not shared()
+        process.reset()
+        assert one() is not before[0]
+        assert shared() is before[1]
 
-    def test_threads(self):
-        """Threads that ask at the same moment get the same object."""
-        count = 8
-        barrier, found = threading.Barrier(count), []
+    def test_threads_that_ask_at_the_same_moment_get_the_same_object(self):
+        barrier, found = threading.Barrier(8), []
 
-        class Slow(Numbers):
-            def __init__(self) -> None:
+        class Slow:
+            def __init__(self):
                 barrier.wait(60)
-                super().__init__()
 
         state = process.own(Slow)
-        at_once(lambda _number: found.append(state()), count)
-        assert len(found) == count
-        assert len({id(one) for one in found}) == 1
+        at_once(lambda _number: found.append(state()), 8)
+        assert [one is found[0] for one in found] == [True] * 8
 
     @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals here")
     def test_signal(self):
         """A signal handler that comes while a state is made gets the state that everybody else gets."""
         found = []
 
-        class Interrupted(Numbers):
-            def __init__(self) -> None:
-                super().__init__()
+        class Interrupted:
+            def __init__(self):
                 if not found:
                     found.append(None)
                     signal.raise_signal(signal.SIGUSR1)
@@ -89,28 +81,16 @@ class TestOwn:
         finally:
             signal.signal(signal.SIGUSR1, before)
 
-    def test_reset(self):
-        """After a reset a state is made anew; what the process shares stays."""
-
-        class Lasting(Numbers):
-            pass
-
-        own, shared = process.own(Numbers), process.shared(Lasting)
-        before = own(), shared()
-        process.reset()
-        assert own() is not before[0]
-        assert shared() is before[1]
-
     def test_changed(self):
         """States hear that the place of the files changed, also where one of them fails."""
         heard = []
 
         class Failing:
-            def on_change(self) -> None:
+            def on_change(self):
                 raise ValueError("cannot")
 
         class Hearing:
-            def on_change(self) -> None:
+            def on_change(self):
                 heard.append(self)
 
         process.own(Failing)(), process.own(Numbers)()
@@ -121,19 +101,18 @@ class TestOwn:
 
 
 @forks
-class TestBegan:
-    def test_before_kcl(self, child):
-        """The process began before kcl was imported, and after the test that started it."""
-        before = time.time_ns() - 10**8
-        program = """
-            import json, time
-            time.sleep(0.2)
-            import kcl
-            from kcl.base import process
-            print(json.dumps([process.began(), process.STARTED]))
-            """
-        began, started = child.json(program)
-        assert before < began < started - 10**8
+def test_began(child):
+    """The process began before kcl was imported, and after the test that started it."""
+    before = time.time_ns() - 10**8
+    program = """
+        import json, time
+        time.sleep(0.2)
+        import kcl
+        from kcl.base import process
+        print(json.dumps([process.began(), process.STARTED]))
+        """
+    began, started = child.json(program)
+    assert before < began < started - 10**8
 
 
 class TestFork:
@@ -141,23 +120,23 @@ class TestFork:
         """A forked child has the states of its parent, renewed where they need it, and changes none of the parent's."""
 
         class Locked(Numbers):
-            def __init__(self) -> None:
+            def __init__(self):
                 super().__init__()
-                self.lock = threading.Lock()
+                self.after_fork()
 
-            def after_fork(self) -> None:
+            def after_fork(self):
                 self.lock = threading.Lock()
                 self.found.clear()
 
         locked, plain = process.own(Locked), process.own(Numbers)
         for state in (locked, plain):
             state().found.append(1)
+
+        def tell():
+            plain().found.append(2)
+            return locked().found, plain().found, locked().lock.acquire(blocking=False)
+
         with locked().lock:
-
-            def tell():
-                plain().found.append(2)
-                return locked().found, plain().found, locked().lock.acquire(blocking=False)
-
             assert in_child(tell) == "([], [1, 2], True)"
         assert (locked().found, plain().found) == ([1], [1])
 
@@ -165,32 +144,24 @@ class TestFork:
         """Before a fork the states that were made last come first, after it last; the others come where one fails."""
         told = []
 
-        class Telling:
-            def before_fork(self) -> None:
-                told.append(f"{type(self).__name__} before")
+        def telling(name):
+            class Telling:
+                before_fork = staticmethod(lambda: told.append(f"{name} before"))
+                after_fork_in_parent = staticmethod(lambda: told.append(f"{name} parent"))
+                after_fork = staticmethod(lambda: told.append(f"{name} child"))
 
-            def after_fork_in_parent(self) -> None:
-                told.append(f"{type(self).__name__} parent")
+            return Telling
 
-            def after_fork(self) -> None:
-                told.append(f"{type(self).__name__} child")
-
-        class One(Telling):
-            pass
-
-        class Two(Telling):
-            pass
-
-        process.own(One)(), process.own(Two)()
+        for name in ("one", "two"):
+            process.own(telling(name))()
         said = in_child(lambda: told)
-        assert told == ["Two before", "One before", "One parent", "Two parent"]
-        assert said == str(["Two before", "One before", "One child", "Two child"])
+        assert told == ["two before", "one before", "one parent", "two parent"]
+        assert said == str(["two before", "one before", "one child", "two child"])
 
-    def test_exit_is_the_parents(self):
-        """A forked child forgets a state with `at_exit`, and makes its own."""
+    def test_a_forked_child_forgets_a_state_with_at_exit_and_makes_its_own(self):
 
         class Ending(Numbers):
-            def at_exit(self) -> None:
+            def at_exit(self):
                 self.found.append(1)
 
         state = process.own(Ending)
@@ -251,9 +222,7 @@ os.wait()
 print("parent", flush=True)
 """
         )
-        assert done.stdout.split() == ["child", "four", "two", "parent", "shared", "two", "one"], (
-            done.stderr
-        )
+        assert done.stdout.split() == ["child", "four", "two", "parent", "shared", "two", "one"]
 
 
 # What stays in a process whose states are dropped.
@@ -271,62 +240,46 @@ def modules():
     return [(name, house.parsed(path)) for path, name in house.modules()]
 
 
-@functools.cache
-def calls():
-    """Return the modules that call a function, by what stands for it."""
-    found = {}
-    for name, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                found.setdefault(ast.unparse(node.func), []).append(name)
-    return found
+KINDS = {
+    *("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary"),
+    *("WeakKeyDictionary", "Lock", "RLock"),
+}
 
 
-def calling(function: str) -> list[str]:
-    """Return the modules that call a function, once for each call."""
-    return calls().get(function, [])
-
-
-def is_empty(value) -> bool:
-    """Tell whether a value is a container that is to be filled, or a lock."""
+def is_empty(value):
+    """Return True if a value is a container that is to be filled, or a lock."""
     if isinstance(value, ast.Call):
-        kinds = (
-            *("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary"),
-            *("WeakKeyDictionary", "Lock", "RLock"),
-        )
-        return ast.unparse(value.func).rpartition(".")[2] in kinds and not value.args
+        return ast.unparse(value.func).rpartition(".")[2] in KINDS and not value.args
     return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]
 
 
 class TestPackage:
-    def test_globals(self):
-        """Few functions rebind a name of their module."""
+    def test_few_functions_rebind_a_name_of_their_module(self):
         found = {
             name
             for name, tree in modules()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Global)
+            if any(isinstance(node, ast.Global) for node in ast.walk(tree))
         }
         assert found == {"frontends", "frontends.loopy.imports"}
 
     def test_one_list(self):
         """One module has functions called at a fork, and at exit, at one place each; it alone asks the system for locks."""
-        assert calling("os.register_at_fork") == calling("atexit.register") == ["base.process"]
-        texts = {
-            name
-            for name, tree in modules()
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and str(node.value).startswith("/proc")
-        }
+        calls, texts = {"os.register_at_fork": [], "atexit.register": []}, set()
+        for name, tree in modules():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
+                    calls[ast.unparse(node.func)].append(name)
+                if isinstance(node, ast.Constant) and str(node.value).startswith("/proc"):
+                    texts.add(name)
+        assert [*calls.values()] == [["base.process"]] * 2
         assert texts == house.importing("fcntl") == {"base.process"}
 
-    def test_states(self):
-        """No module has a container to be filled, or a lock, of its own."""
+    def test_no_module_has_a_container_to_be_filled_or_a_lock_of_its_own(self):
         found = set()
         for module, tree in modules():
             for node in tree.body:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and is_empty(node.value):
-                    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                    (target, *_others) = getattr(node, "targets", None) or [node.target]
                     found.add(f"{module}.{ast.unparse(target)}")
         assert found == COMMON
 

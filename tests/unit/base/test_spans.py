@@ -26,66 +26,37 @@ unit.executor(context)(queue, a=a, out=cla.empty_like(a))
 TRACED = ("-W", "ignore", "-m", "kcl", "run", "--trace")
 
 
-class TestSpan:
-    def test_off(self):
-        """Where nothing is asked for nothing is kept, and all spans are one object."""
-        assert spans.span("build") is spans.span("load", "kernel", "binary")
+def test_off():
+    """Where nothing is asked for nothing is kept, and all spans are one object."""
+    assert spans.span("build") is spans.span("load", "kernel", "binary")
 
-    def test_kept(self, on):
-        """A span has its name, its layer and its time; a nested one lies within."""
-        with spans.span("build", "axpy", "binary"), spans.span("load"):
-            pass
-        spans.write()
-        load, build = whole(on)
-        assert (build["name"], build["cat"], build["args"]) == (
-            "build axpy",
-            "binary",
-            {"kernel": "axpy", "layer": "binary"},
-        )
-        assert load["name"] == "load"
-        assert build["ts"] <= load["ts"]
-        assert load["ts"] + load["dur"] <= build["ts"] + build["dur"] + 1
-        assert build["pid"] == os.getpid()
-        assert build["tid"] == threading.get_ident()
 
-    def test_raises(self, on):
-        """Work that fails took its time, too."""
-        with pytest.raises(ZeroDivisionError), spans.span("make"):
+def test_kept(on):
+    """A span has its name, its layer and its time; a nested one lies within, and work that fails took its time, too."""
+    with pytest.raises(ZeroDivisionError), spans.span("build", "axpy", "binary"):
+        with spans.span("load"):
             raise ZeroDivisionError
-        spans.write()
-        assert [event["name"] for event in whole(on)] == ["make"]
-
-    def test_relative(self, monkeypatch):
-        """A relative path is refused: children may work elsewhere."""
-        from kcl.base import settings
-
-        monkeypatch.setenv("KCL_TRACE", "trace.json")
-        assert spans.span("build") is spans.span("load")
-        assert "KCL_TRACE" in settings.read().rejected[0]
+    spans.write()
+    load, build = whole(on)
+    assert (build["name"], build["cat"]) == ("build axpy", "binary")
+    assert build["args"] == {"kernel": "axpy", "layer": "binary"}
+    assert load["name"] == "load"
+    assert build["ts"] <= load["ts"]
+    assert load["ts"] + load["dur"] <= build["ts"] + build["dur"] + 1
+    assert (build["pid"], build["tid"]) == (os.getpid(), threading.get_ident())
 
 
 @pytest.mark.one_platform
-class TestProgram:
-    def test_cold_and_warm(self, child, platform_name):
-        """A cold run generates and builds, with its helper; a warm one loads."""
-        (child.directory / "driver.py").write_text(DRIVER)
-        found = []
-        for name in ("cold", "warm"):
-            path = child.directory / f"{name}.json"
-            done = child.python(*TRACED, path.name, "driver.py", PLATFORMS[platform_name])
-            assert done.returncode == child.run("import kcl; kcl.flush()").returncode == 0, (
-                done.stderr
-            )
-            found.append({event["name"] for event in whole(path)})
-        cold, warm = found
-        assert {
-            "import pyopencl",
-            "import loopy",
-            "make make_kernel",
-            "generate doubled",
-            "build doubled",
-        } <= cold
-        assert {"import pyopencl", "load doubled", "first launch doubled"} <= warm
-        assert not [
-            name for name in warm if name.startswith(("import loopy", "make", "generate", "build"))
-        ]
+def test_cold_and_warm(child, platform_name):
+    """A cold run generates and builds, with its helper; a warm one loads."""
+    (child.directory / "driver.py").write_text(DRIVER)
+    found = []
+    for name in ("cold.json", "warm.json"):
+        done = child.python(*TRACED, name, "driver.py", PLATFORMS[platform_name])
+        assert done.returncode == child.run("import kcl; kcl.flush()").returncode == 0, done.stderr
+        found.append({event["name"] for event in whole(child.directory / name)})
+    cold, warm = found
+    assert {"import loopy", "make make_kernel", "generate doubled", "build doubled"} <= cold
+    assert {"import pyopencl", "load doubled", "first launch doubled"} <= warm
+    begins = ("import loopy", "make", "generate", "build")
+    assert not [name for name in warm if name.startswith(begins)]

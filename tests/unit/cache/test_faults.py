@@ -58,21 +58,19 @@ class TestQuarantine:
 
     def test_nothing_is_raised(self, tmp_path):
         """A file in its place, a loose or missing directory, junk inside: it does what it can and is silent."""
-        (tmp_path / "file").write_text("precious")
-        quarantine(str(tmp_path / "file"), example(1), b"torn")
-        quarantine(str(tmp_path / "nul\0"), example(1), b"torn")
-        assert (tmp_path / "file").read_text() == "precious"
-        (tmp_path / "loose").mkdir()
-        (tmp_path / "loose").chmod(0o777)
-        quarantine(str(tmp_path / "loose"), example(1), b"torn")
-        assert list((tmp_path / "loose").iterdir()) == []
-        (tmp_path / "junk").mkdir(0o700)
-        (tmp_path / "junk" / "0.damaged").mkdir()
-        quarantine(str(tmp_path / "junk"), "../" * 50 + "x", b"torn", keep=1)
-        assert blobs(tmp_path / "junk") == [b"torn"]
+        file, loose, junk = (tmp_path / name for name in ("file", "loose", "junk"))
+        file.write_text("precious")
+        loose.mkdir()
+        loose.chmod(0o777)
+        for folder in (file, tmp_path / "nul\0", loose):
+            quarantine(str(folder), example(1), b"torn")
+        assert file.read_text() == "precious"
+        assert list(loose.iterdir()) == []
+        (junk / "0.damaged").mkdir(parents=True, mode=0o700)
+        quarantine(str(junk), "../" * 50 + "x", b"torn", keep=1)
+        assert blobs(junk) == [b"torn"]
 
-    def test_link_is_not_followed_when_collecting(self, tmp_path):
-        """A planted link to other files never makes them go."""
+    def test_a_link_is_not_followed_when_collecting(self, tmp_path):
         (tmp_path / "other").mkdir()
         for number in range(3):
             (tmp_path / "other" / f"{number}.damaged").write_text("precious")

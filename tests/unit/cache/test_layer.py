@@ -57,7 +57,6 @@ class TestStores:
         assert list(site.scan()) == [KEY.digest]
 
     def test_read_from_the_first_that_has_it(self, directories):
-        """A store that lacks an entry leaves the answer to the next one."""
         directories[1].put(KEY.digest, ENTRY.pack())
         found = layer(*directories)
         assert found.look_up(KEY.digest, KEY)[:3] == (ENTRY, "hit", "")
@@ -86,14 +85,12 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "miss"
 
 
-class TestMemory:
-    def test_bounded(self, monkeypatch):
-        """Above a number of entries the oldest go."""
-        monkeypatch.setattr("kcl.cache.layer._KEPT", 3)
-        memory = Memory()
-        for number in "12345":
-            memory.put(number, Answer(ENTRY, "hit", "", 1))
-        assert list(memory) == ["3", "4", "5"]
+def test_the_oldest_of_many_go(monkeypatch):
+    monkeypatch.setattr("kcl.cache.layer._KEPT", 3)
+    memory = Memory()
+    for number in "12345":
+        memory.put(number, Answer(ENTRY, "hit", "", 1))
+    assert list(memory) == ["3", "4", "5"]
 
 
 class Full(Directory):
@@ -150,41 +147,29 @@ class TestDisabled:
     """`kcl.disabled` switches layers off in a block."""
 
     def test_block(self):
-        """Only the named layer is off, and only in the block; blocks add up."""
+        """Only the named layer is off, and only in the block and in its thread; blocks add up; all are off by default."""
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(layers.binary().off()))
         with kcl.disabled("binary"):
-            assert [bool(layers.layer(name).off()) for name in settings.LAYERS] == [
-                False,
-                True,
-                False,
-            ]
+            off = [bool(layers.layer(name).off()) for name in settings.LAYERS]
+            assert off == [False, True, False]
             with kcl.disabled("generator"):
                 assert layers.generator().off() == layers.binary().off() == "kcl.disabled()"
             assert not layers.generator().off()
-        assert not layers.binary().off()
-
-    def test_all(self):
-        with kcl.disabled():
-            assert all(layers.layer(name).off() for name in settings.LAYERS)
-
-    def test_other_threads(self):
-        """Another thread goes on with its layers."""
-        found = []
-        with kcl.disabled():
-            thread = threading.Thread(target=lambda: found.append(layers.binary().off()))
+            with kcl.disabled():
+                assert all(layers.layer(name).off() for name in settings.LAYERS)
             thread.start()
             thread.join()
-        assert found == [""]
+        assert not layers.binary().off()
+        assert elsewhere == [""]
 
     def test_unknown(self):
-        with (
-            pytest.raises(ValueError, match="shapes is no layer: generator, binary, tuning"),
-            kcl.disabled("shapes"),
-        ):
+        words = "shapes is no layer: generator, binary, tuning"
+        with pytest.raises(ValueError, match=words), kcl.disabled("shapes"):
             raise AssertionError
 
     @pytest.mark.one_platform
-    def test_nothing_stored(self, context):
-        """What the block makes is not stored, and is right."""
+    def test_what_the_block_makes_is_not_stored_and_is_right(self, context):
         queue = cl.CommandQueue(context)
         with kcl.disabled():
             assert launched(queue, 3) == [3] * 4

@@ -1,7 +1,5 @@
 """kcl.cache.layers: a layer's switches, its stores, and what comes of their faults."""
 
-import warnings
-
 import pytest
 
 import kcl
@@ -15,49 +13,42 @@ KEY = Key([("source", "1")])
 PLACE = address(KEY.digest, "device", "add")
 
 
-def entry(**metadata):
-    """Return a small entry."""
-    return Entry(KEY, metadata, {"binary": b"1234"})
-
-
 SCALAR = [kcl.Scalar("n", "int32")]
 
 
-class TestFaults:
-    def unusable(self, tmp_path, monkeypatch):
-        """Let the cache directory be a file."""
-        (tmp_path / "file").write_text("")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-        layers.reset()
+@pytest.fixture
+def unusable(tmp_path, monkeypatch):
+    """Let the cache directory be a file."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    layers.reset()
 
-    @pytest.mark.faults
-    def test_is_a_miss(self, tmp_path, monkeypatch):
-        """A store that fails is said once and is a miss; what was made here stays in memory."""
-        self.unusable(tmp_path, monkeypatch)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            assert layers.binary().look_up(PLACE, KEY).entry is None
-            for _ in range(3):
-                layers.binary().publish(PLACE, entry())
-        assert layers.binary().look_up(PLACE, KEY).entry == entry()
-        assert len([one for one in said if one.category is CacheWarning]) <= 2
 
-    @pytest.mark.faults
-    def test_names_the_line_of_the_program(self, tmp_path, monkeypatch, queue):
-        """The warning stands at the line that launched, and not in a file of kcl; one line has all of it."""
+@pytest.mark.faults
+@pytest.mark.usefixtures("unusable")
+def test_a_fault_is_a_miss(recwarn):
+    """A store that fails is said once and is a miss; what was made here stays in memory."""
+    entry = Entry(KEY, {}, {"binary": b"1234"})
+    assert layers.binary().look_up(PLACE, KEY).entry is None
+    for _ in range(3):
+        layers.binary().publish(PLACE, entry)
+    assert layers.binary().look_up(PLACE, KEY).entry == entry
+    assert len([one for one in recwarn if one.category is CacheWarning]) <= 2
 
-        @kcl.kernel
-        def nothing():
-            return kcl.Source(
-                "kernel void nothing(int n) {}",
-                entry="nothing",
-                arguments=SCALAR,
-                global_size="(1,)",
-            )
 
-        self.unusable(tmp_path, monkeypatch)
-        with pytest.warns(CacheWarning) as said:
-            nothing()(queue, n=1)
-        ours = [one for one in said if one.category is CacheWarning]
-        assert {one.filename for one in ours} == {__file__}
-        assert not any("\n" in str(one.message) for one in ours)
+@kcl.kernel
+def nothing():
+    return kcl.Source(
+        "kernel void nothing(int n) {}", entry="nothing", arguments=SCALAR, global_size="(1,)"
+    )
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("unusable")
+def test_a_fault_names_the_line_of_the_program(queue):
+    """The warning stands at the line that launched, and not in a file of kcl; one line has all of it."""
+    with pytest.warns(CacheWarning) as said:
+        nothing()(queue, n=1)
+    ours = [one for one in said if one.category is CacheWarning]
+    assert {one.filename for one in ours} == {__file__}
+    assert not any("\n" in str(one.message) for one in ours)

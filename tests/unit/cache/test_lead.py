@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import crowd
 import numpy as np
@@ -18,14 +19,14 @@ import pyopencl.array
 import pytest
 from at_once import at_once
 from handle_recipes import add
-from harness import PLATFORMS
+from harness import PLATFORMS, run_command
+from planted import plant
 from project import NUMBERS, Run
 
 from kcl.base.settings import trust
 from kcl.cache import layers, lead, locks, places
 from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import KeyLead, Lead
-from kcl.cache.stores import directory
 
 DIGEST = "a" * 64
 TAKE = """
@@ -49,16 +50,11 @@ driver.main(*sys.argv[1:])
 """
 
 
-def started(child, code, **more):
+def started(child, code):
     """Start a process that runs code."""
-    pipes = {
-        "stdin": subprocess.PIPE,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-    }
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    return subprocess.Popen(command, env=child.environment(**more), **pipes)
+    return subprocess.Popen(command, env=child.environment(), text=True, **pipes)
 
 
 def answer(process):
@@ -87,20 +83,25 @@ def wait_for(condition):
         time.sleep(0.005)
 
 
-def is_waiting(child, process):
-    """Return True if a process has the lock file open; it can only wait then."""
+def lock_files(child, process):
+    """Return the descriptors of the lock file that a process has open; it can only wait then."""
     path = str(child.cache / "kcl" / "flight" / DIGEST)
-    for number in os.listdir(f"/proc/{process.pid}/fd"):
-        with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{process.pid}/fd/{number}") == path:
-                return True
-    return False
+    return [link for link in open_files(process.pid) if link == path]
 
 
-def waiting(child):
+def open_files(number="self", folder="/"):
+    """Return the paths of the files under a folder that a process has open."""
+    paths = []
+    for descriptor in os.listdir(f"/proc/{number}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            paths.append(os.readlink(f"/proc/{number}/fd/{descriptor}"))
+    return sorted(path for path in paths if path.startswith(str(folder)))
+
+
+def waiting(child, code=TAKE):
     """Start a process that waits for the same lead."""
-    process = started(child, TAKE)
-    wait_for(lambda: is_waiting(child, process))
+    process = started(child, code)
+    wait_for(lambda: lock_files(child, process))
     return process
 
 
@@ -109,27 +110,24 @@ class TestProcesses:
         """Who is alone leads at once; a release leaves no file, and a second one does nothing."""
         folder = places.own(places.FLIGHT)
         with Lead("add") as one:
-            one.take(layers.binary(), DIGEST)
-            assert os.listdir(folder) == [DIGEST]
-            one.take(layers.binary(), "b" * 64)  # of the next stage
-            assert os.listdir(folder) == ["b" * 64]
-            one.release()
-            assert os.listdir(folder) == []
+            for digest in (DIGEST, "b" * 64):  # of the next stage
+                one.take(layers.binary(), digest)
+                assert os.listdir(folder) == [digest]
+            for _ in range(2):
+                one.release()
+                assert os.listdir(folder) == []
 
-    def test_released(self, child, leader):
-        """Who waited for a holder that has released goes on without the lead."""
+    @pytest.mark.parametrize("is_killed", [True, False])
+    def test_ended(self, child, leader, is_killed):
+        """The lead of a killed process passes to one that waits; who waited for one that has released has no lead."""
         process = waiting(child)
-        leader.stdin.close()
-        assert answer(process) is False
+        if is_killed:
+            leader.kill()
+        else:
+            leader.stdin.close()
+        assert answer(process) is is_killed
 
-    def test_killed(self, child, leader):
-        """The lead of a process that is killed passes to one that waits."""
-        process = waiting(child)
-        leader.kill()
-        assert answer(process) is True
-
-    def test_stopped(self, child, leader):
-        """A stopped holder is not waited for."""
+    def test_a_stopped_holder_is_not_waited_for(self, child, leader):
         leader.send_signal(signal.SIGSTOP)
         wait_for(lambda: locks.state_of(str(leader.pid)) in locks.STOPPED)
         begun = time.monotonic()
@@ -137,8 +135,9 @@ class TestProcesses:
         assert time.monotonic() - begun < 15
 
     @pytest.mark.parametrize("limit", ["LONGEST_SECONDS", "UNKNOWN_SECONDS"])
-    def test_bounded(self, child, leader, limit):
-        """A wait has an end, an earlier one for a holder of another host."""
+    def test_a_wait_has_an_end_an_earlier_one_for_a_holder_of_another_host(
+        self, child, leader, limit
+    ):
         path = child.cache / "kcl" / "flight" / DIGEST
         if limit == "UNKNOWN_SECONDS":
             path.write_text(f"{leader.pid} elsewhere")
@@ -146,58 +145,47 @@ class TestProcesses:
         assert answer(started(child, head + TAKE)) is False
 
     def test_close_fails(self, monkeypatch):
-        """Where the lock file cannot be closed without an error it is closed all the same, and nothing is raised."""
+        """A lock file that cannot be closed without an error is closed all the same, and nothing is raised."""
         close = os.close
 
         def failing(descriptor):
             close(descriptor)
             raise OSError(errno.EIO, "of close")
 
-        with Lead("add") as one:
-            one.take(layers.binary(), DIGEST)
-            with monkeypatch.context() as patched:
-                patched.setattr(os, "close", failing)
-                one.release()
-            one.take(layers.binary(), DIGEST)
-            assert one._held[0]._descriptor >= 0
+        monkeypatch.setattr(os, "close", failing)
+        assert [taken(), taken()] == [True, True]
 
     def test_network(self, monkeypatch):
         """On a network file system no lock is asked for: those of other nodes may answer late, or never."""
         monkeypatch.setattr(trust, "is_network", lambda _path: True)
-        with Lead("add") as one:
-            one.take(layers.binary(), DIGEST)
-            assert os.listdir(places.own(places.FLIGHT)) == []
+        taken()
+        assert os.listdir(places.own(places.FLIGHT)) == []
 
     @pytest.mark.parametrize("kind", ["file", "link", "fifo", "directory"])
     @pytest.mark.faults
     def test_hindered(self, tmp_path, kind, monkeypatch):
         """Whatever lies in the way of the lock, the layer goes alone after one warning, and the target stays."""
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "cache"))
-        target = tmp_path / "cache" / "kcl" / "flight"
-        os.makedirs(target.parent, mode=0o700)
-        place = target / DIGEST
+        folder = tmp_path / "cache" / "kcl" / "flight"
+        os.makedirs(folder.parent, mode=0o700)
         if kind == "file":
-            target.write_text("mine")
+            folder.write_text("mine")
         else:
-            os.mkdir(target, 0o700)
-            plant = {
-                "link": lambda: place.symlink_to(tmp_path / "t"),
-                "fifo": lambda: os.mkfifo(place),
-            }
-            plant.get(kind, place.mkdir)()
+            folder.mkdir(0o700)
+            plant(kind, tmp_path / "target", folder / DIGEST)
         layers.reset()
         words = "use its directory: " + (".*flight is not a directory" if kind == "file" else "")
-        with pytest.warns(CacheWarning, match=words), Lead("add") as one:
-            one.take(layers.binary(), DIGEST)
-        assert not (tmp_path / "t").exists()
+        with pytest.warns(CacheWarning, match=words):
+            assert not taken()
+        assert not (tmp_path / "target").exists()
 
 
 class TestForks:
     def test_of_a_holder(self, child):
         """A child that is forked during a lead leads nobody: its end changes nothing, its life keeps no lock."""
-        code = (
-            TAKE
-            + """
+        code = """
+    import os, signal
+    from kcl.cache import places
     pid = os.fork()
     if not pid:
         one.release()
@@ -211,21 +199,21 @@ class TestForks:
     print(json.dumps([one._held[0]._descriptor >= 0]))
     os.kill(pid, signal.SIGKILL)
 """
+        said = child.run(TAKE + code)
+        assert said.stdout.splitlines()[1:] == [json.dumps([[DIGEST], False]), "[true]"], (
+            said.stderr
         )
-        process = started(
-            child, "\n    import os, signal\n    from kcl.cache import places\n" + code
-        )
-        output, errors = process.communicate(timeout=60)
-        assert output.splitlines()[1:] == [json.dumps([[DIGEST], False]), "[true]"], errors
 
     def test_killed_with_a_child(self, child):
         """The lead of a process that is killed passes on though a child that it forked lives."""
-        code = (
-            "\n    import os, signal\n"
-            + TAKE
-            + "    pid = os.fork()\n    print(pid, flush=True) if pid else 0\n"
-        )
-        process = started(child, code + "    signal.pause()\n")
+        fork = """
+    import os, signal
+    pid = os.fork()
+    if pid:
+        print(pid, flush=True)
+    signal.pause()
+"""
+        process = started(child, TAKE + fork)
         process.stdout.readline()
         forked = int(process.stdout.readline())
         process.kill()
@@ -235,8 +223,7 @@ class TestForks:
         finally:
             os.kill(forked, signal.SIGKILL)
 
-    def test_beside_a_thread(self, child):
-        """A forked child waits for no thread of its parent."""
+    def test_a_forked_child_waits_for_no_thread_of_its_parent(self, child):
         code = """
         import os, threading, time
         from kcl.cache import layers
@@ -259,19 +246,9 @@ class TestForks:
         assert child.run(code).stdout == "0\n"
 
 
-class InThread:
-    """A function that runs in a thread of its own."""
-
-    def __init__(self, work):
-        self.result = None
-        self._thread = threading.Thread(target=lambda: setattr(self, "result", work()))
-        self._thread.start()
-
-    def ended(self, seconds=20.0):
-        """Wait for the end and return what the function returned."""
-        self._thread.join(seconds)
-        assert not self._thread.is_alive()
-        return self.result
+def in_thread(work):
+    """Begin a function in a thread of its own."""
+    return ThreadPoolExecutor(1).submit(work)
 
 
 @pytest.fixture
@@ -291,7 +268,7 @@ def taken():
     """Take the lead, and return whether this thread has it."""
     with Lead("add") as one:
         one.take(layers.binary(), DIGEST)
-        return bool(one._held)
+        return bool(one._held) and one._held[0]._descriptor >= 0
 
 
 class TestThreads:
@@ -301,11 +278,11 @@ class TestThreads:
         """Threads that want the same wait until the first one releases, and open no lock file."""
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
-            files = open_files(tmp_path)
-            threads = [InThread(taken) for _ in range(4)]
+            files = open_files(folder=tmp_path)
+            threads = [in_thread(taken) for _ in range(4)]
             wait_for(lambda: len(waits) == 4)
-            assert open_files(tmp_path) == files != []
-        assert [thread.ended() for thread in threads] == [False] * 4
+            assert open_files(folder=tmp_path) == files != []
+        assert [thread.result(20) for thread in threads] == [False] * 4
         assert lead._state().leads == {}
 
     def test_one_of_a_process_waits_for_another(self, child, leader):
@@ -326,14 +303,9 @@ class TestThreads:
             thread.join()
         print(json.dumps(sorted(found)))
         """
-        process = started(child, code)
-        wait_for(lambda: is_waiting(child, process))
+        process = waiting(child, code)
         time.sleep(0.3)
-        path = str(child.cache / "kcl" / "flight" / DIGEST)
-        links = [
-            f"/proc/{process.pid}/fd/{number}" for number in os.listdir(f"/proc/{process.pid}/fd")
-        ]
-        assert [os.path.realpath(link) for link in links].count(path) == 1
+        assert len(lock_files(child, process)) == 1
         leader.stdin.close()
         assert answer(process) == [False, False, True]
 
@@ -342,10 +314,11 @@ class TestThreads:
         monkeypatch.setattr(locks, "LONGEST_SECONDS", 0.3)
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
-            assert InThread(taken).ended() is False
+            assert in_thread(taken).result(20) is False
             monkeypatch.setattr(KeyLead, "wait", None)
             assert (
-                InThread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).ended() is None
+                in_thread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).result(20)
+                is None
             )
 
     def test_alone(self):
@@ -377,10 +350,10 @@ class TestThreads:
                     with other.alone("a"):
                         return True
 
-                thread = InThread(work)
+                thread = in_thread(work)
                 wait_for(lambda: waits)
                 assert not other._held
-            assert thread.ended()
+            assert thread.result(20)
 
     def test_a_launch_within_a_launch(self, waits):
         """A signal handler that launches waits for nobody: neither for its own thread, nor for another."""
@@ -392,7 +365,7 @@ class TestThreads:
                 held.append(other)
                 over.wait(60)
 
-        thread = InThread(work)
+        thread = in_thread(work)
         wait_for(lambda: held)
 
         def handler(_number, _frame):
@@ -409,7 +382,7 @@ class TestThreads:
         finally:
             signal.signal(signal.SIGUSR1, before)
             over.set()
-        thread.ended()
+        thread.result(20)
         assert held[1:] == [False]
         assert not waits
 
@@ -438,23 +411,13 @@ class TestThreads:
         assert seen == ["signal", "handler"]
 
 
-class TestInterrupted:
-    @pytest.mark.one_platform
-    def test_handler_that_launches(self, child, platform_name):
-        """A signal handler that launches the very kernels that its thread is making does not wait for that thread."""
-        arguments = [PLATFORMS[platform_name], "signal", "1", "8", "12"]
-        numbers, longest = child.script(crowd.__file__, *arguments, KCL_PROMOTE="off")
-        assert numbers == [list(range(12, 20))]
-        assert longest < 25
-
-
-def open_files(folder):
-    """Return the paths of the files under a folder that this process has open."""
-    paths = []
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            paths.append(os.readlink(f"/proc/self/fd/{number}"))
-    return sorted(path for path in paths if path.startswith(str(folder)))
+@pytest.mark.one_platform
+def test_handler_that_launches(child, platform_name):
+    """A signal handler that launches the very kernels that its thread is making does not wait for that thread."""
+    arguments = [PLATFORMS[platform_name], "signal", "1", "8", "12"]
+    numbers, longest = child.script(crowd.__file__, *arguments, KCL_PROMOTE="off")
+    assert numbers == [list(range(12, 20))]
+    assert longest < 25
 
 
 def storms(child, number, arguments):
@@ -512,84 +475,53 @@ class TestStorm:
     def test_cold(self, project):
         """Of four processes that start cold at once one runs each recipe and builds each program."""
         command = [sys.executable, "-c", PATIENT, project.platform, "pair"]
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = project.child.environment(PYTHONPATH=project.path)
-        processes = [
-            subprocess.Popen(command, env=environment, cwd=project.folder, **streams)
-            for _ in range(4)
-        ]
-        ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
-        runs = [
-            Run(subprocess.CompletedProcess(command, code, output, errors))
-            for output, errors, code in ended
-        ]
+        options = {"env": environment, "cwd": project.folder}
+        with ThreadPoolExecutor(4) as pool:
+            runs = [
+                Run(done) for done in pool.map(lambda _: run_command(command, **options), range(4))
+            ]
         for layer in ("generator", "binary"):
             outcomes = [
-                outcome
-                for run in runs
-                for found in run.outcomes(layer).values()
-                for outcome in found
+                one for run in runs for found in run.outcomes(layer).values() for one in found
             ]
             assert outcomes.count("miss") == len(runs[0].outcomes(layer))
             assert set(outcomes) == {"miss", "hit"}
         assert all(number == NUMBERS[name] for run in runs for name, number in run.numbers.items())
 
 
-class TestWhoBuilds:
-    """Whoever generates the code of a kernel builds its program too, and so has the lead for the next one."""
+@pytest.fixture
+def log(monkeypatch):
+    """The locks and releases of this process in their order, by the number of the key."""
+    numbers, said, lock, release = {}, [], KeyLead.lock, KeyLead.release
 
-    @pytest.fixture
-    def log(self, monkeypatch):
-        """The locks and releases of this process in their order, by the number of the key."""
-        numbers, said, lock, release = {}, [], KeyLead.lock, KeyLead.release
+    def locked(self, *rest):
+        lock(self, *rest)
+        said.append(("leads", numbers.setdefault(self._key, len(numbers))))
 
-        def locked(self, *rest):
-            found = lock(self, *rest)
-            said.append(("leads", numbers.setdefault(self._key, len(numbers))))
-            return found
+    def released(self):
+        if self._key in numbers:  # no program's block
+            said.append(("releases", numbers[self._key]))
+        release(self)
 
-        def released(self):
-            if self._key in numbers:  # no program's block
-                said.append(("releases", numbers[self._key]))
-            release(self)
-
-        monkeypatch.setattr(KeyLead, "lock", locked)
-        monkeypatch.setattr(KeyLead, "release", released)
-        return said
-
-    def test_both(self, queue, log):
-        """The others may go on with the code when they wait for its program already."""
-        x = cl.array.zeros(queue, 8, np.float32)
-        add(sizes=(8,))(queue, x=x, a=1)
-        assert x.get().tolist() == [1] * 8
-        assert log == [("leads", 0), ("leads", 1), ("releases", 0), ("releases", 1)]
-
-    def test_code_alone(self, queue, log):
-        """Where no program is built the others wait for the code only, also where making it fails."""
-        kernel = add(sizes=(8,))
-        assert "kernel void add" in kernel.source(
-            queue, x=np.dtype(np.float32), a=np.dtype(np.float32)
-        )
-        assert log == [("leads", 0), ("releases", 0)]
-        with pytest.raises(RuntimeError, match="must be supplied"):
-            add(sizes=(9,))(queue, a=1)
-        with pytest.raises(cl.Error):
-            add(code="no OpenCL C", sizes=(10,))(
-                queue, x=cl.array.zeros(queue, 10, np.float32), a=1
-            )
-        assert sorted(number for what, number in log if what == "leads") == sorted(
-            number for what, number in log if what == "releases"
-        )
+    monkeypatch.setattr(KeyLead, "lock", locked)
+    monkeypatch.setattr(KeyLead, "release", released)
+    return said
 
 
-def test_publish(tmp_path, monkeypatch):
-    """An entry is written to a file of its own, whole, before it has its name."""
-    steps = []
-    for name in ("open", "write", "close", "replace"):
-        real = getattr(os, name)
-        monkeypatch.setattr(
-            os, name, lambda *given, real=real, name=name: (steps.append(name), real(*given))[1]
-        )
-    directory.publish(str(tmp_path / "entry"), b"whole")
-    assert steps == ["open", "write", "close", "replace"]
-    assert (tmp_path / "entry").read_bytes() == b"whole"
+def test_who_generates_builds(queue, log):
+    """Whoever generates code builds its program; where none is built the others wait for the code only."""
+    add(sizes=(8,)).source(queue, x=np.dtype(np.float32), a=np.dtype(np.float32))
+    assert log == [("leads", 0), ("releases", 0)]
+    log.clear()
+    add(sizes=(9,))(queue, x=np.zeros(9, np.float32), a=1)
+    assert log == [("leads", 1), ("leads", 2), ("releases", 1), ("releases", 2)]
+    log.clear()
+    with pytest.raises(RuntimeError, match="must be supplied"):
+        add(sizes=(10,))(queue, a=1)
+    with pytest.raises(cl.Error):
+        add(code="no OpenCL C")(queue, x=np.zeros(8, np.float32), a=1)
+    leads, releases = (
+        sorted(key for what, key in log if what == word) for word in ("leads", "releases")
+    )
+    assert leads == releases != []

@@ -25,23 +25,15 @@ def test_replaced(tmp_path):
         locks.close_lock(opened)
 
 
-def test_signed(tmp_path):
-    """A lock file says the process and the host of its last holder, and nothing of an earlier one."""
-    (tmp_path / "lock").write_text("1234567 a host with a long name, and more")
-    descriptor = locks.open_lock(str(tmp_path / "lock"))
-    locks.sign(descriptor)
-    locks.close_lock(descriptor)
-    assert (tmp_path / "lock").read_text() == f"{os.getpid()} {os.uname().nodename}"
-
-
 def test_held(tmp_path):
-    """A lock file is signed while it is held, is not waited for at once, and goes with its lock."""
-    path = str(tmp_path / "flight" / "lock")
-    held = locks.hold(path, False, lambda: None)
-    assert (tmp_path / "flight" / "lock").read_text().startswith(f"{os.getpid()} ")
-    assert locks.hold(path, True, lambda: None) == -1
-    locks.remove(path, held)
-    assert not os.path.exists(path)
+    """A lock file says its last holder alone while it is held, is not waited for at once, and goes with its lock."""
+    path = tmp_path / "lock"
+    path.write_text("1234567 a host with a long name, and more")
+    held = locks.hold(str(path), False, lambda: None)
+    assert path.read_text() == f"{os.getpid()} {os.uname().nodename}"
+    assert locks.hold(str(path), True, lambda: None) == -1
+    locks.remove(str(path), held)
+    assert not path.exists()
 
 
 def test_removed_meanwhile(tmp_path):

@@ -40,24 +40,14 @@ class TestSentences:
             ),
             ("class Layout", None, "bases object", "class `Layout` in geometry is used now"),
             ("parameter block", "16", "32", "parameter block: 16 -> 32"),
-            (
-                "parameter dtype",
-                "dtype('<f4')",
-                "dtype('<f8')",
-                "parameter dtype: float32 -> float64",
-            ),
+            ("parameter dtype", "dtype('<f4')", "dtype('<f8')", "dtype: float32 -> float64"),
             ("parameter table", f"sha256 {ONE}", f"sha256 {OTHER}", "parameter table changed"),
-            (
-                "parameter table",
-                "[" + "1, " * 90 + "7]",
-                "[" + "1, " * 90 + "8]",
-                "1, 7] -> ..., 1, ",
-            ),
+            ("parameter table", f"[{'1, ' * 90}7]", f"[{'1, ' * 90}8]", "1, 7] -> ..., 1, "),
             (
                 "parameter a",
                 f"array({ONE})",
                 f"array({OTHER})",
-                "parameter a: array(11111111) -> array(22222222)",
+                "array(11111111) -> array(22222222)",
             ),
             ("parameter by", None, "2", "parameter by is new: 2"),
             ("parameter by", "2", None, "parameter by is no longer there"),
@@ -94,45 +84,32 @@ class TestSentences:
         [
             ("options", "", "-cl-fast-relaxed-math", "build option -cl-fast-relaxed-math added"),
             ("options", "-cl-mad-enable -DA", "-DA", "build option -cl-mad-enable removed"),
-            (
-                "options",
-                "-DN=1 -DM=1",
-                "-DN=2 -DM=1",
-                "build option -DN=2 added, build option -DN=1 removed",
-            ),
+            ("options", "-DN=1", "-DN=2", "build option -DN=2 added, build option -DN=1 removed"),
             ("options", "-DN=1 -DN=2", "-DN=2 -DN=1", "build options: another order"),
             ("header stencil.h", ONE, OTHER, "header stencil.h changed"),
             ("header stencil.h", None, OTHER, "header stencil.h is new"),
             ("source", ONE, OTHER, "OpenCL C changed"),
             ("driver", "535.1", "550.2", "device: driver 535.1 -> 550.2"),
             ("device", "A100", "H100", "device: A100 -> H100"),
-            (
-                "platform version",
-                "OpenCL 2.0",
-                "OpenCL 3.0",
-                "platform: version OpenCL 2.0 -> OpenCL 3.0",
-            ),
+            ("platform version", "CL 2.0", "CL 3.0", "platform: version CL 2.0 -> CL 3.0"),
             ("extensions", "cl_a", "cl_a cl_b", "device: extensions cl_a -> cl_a cl_b"),
-            (
-                "variable POCL_EXTRA_BUILD_FLAGS",
-                None,
-                "-O0",
-                "variable POCL_EXTRA_BUILD_FLAGS is new: -O0",
-            ),
+            ("variable POCL_FLAGS", None, "-O0", "variable POCL_FLAGS is new: -O0"),
         ],
     )
     def test_program(self, name, before, after, said):
         """Parts of the program key."""
         assert sentence(Difference(name, before, after), PROGRAM) == said
 
-    def test_source_of_a_recipe(self):
-        """In the key of a recipe the digest of a kcl.Source stands for more than its text."""
-        said = "OpenCL C, declarations or build options changed"
-        assert sentence(Difference("source", ONE, OTHER)) == said
-
-    def test_unknown_name(self):
-        """A name that is in no table stands for itself."""
-        assert sentence(Difference("something", "1", "2")) == "something: 1 -> 2"
+    @pytest.mark.parametrize(
+        ("difference", "said"),
+        [
+            # In the key of a recipe the digest of a kcl.Source stands for more than its text.
+            (("source", ONE, OTHER), "OpenCL C, declarations or build options changed"),
+            (("something", "1", "2"), "something: 1 -> 2"),
+        ],
+    )
+    def test_other_names(self, difference, said):
+        assert sentence(Difference(*difference)) == said
 
     _names = st.one_of(
         st.sampled_from([*phrases._WHOLE, "code matmul", "variable X", "directory"]),
@@ -151,8 +128,7 @@ class TestSentences:
     )
 
     @given(_names, _values, _values, st.sampled_from([About(), RECIPE, PROGRAM]))
-    def test_any(self, name, before, after, about):
-        """Whatever a key holds, a short sentence comes out."""
+    def test_whatever_a_key_holds_a_short_sentence_comes_out(self, name, before, after, about):
         if before == after:
             return
         said = sentence(Difference(name, before, after), about)

@@ -11,12 +11,12 @@ from kcl.cache import places
 
 # Modules before `cache.places` in the import order, with a name of their own each.
 BEFORE = {"base.settings": {".kcl_cache", "kcl"}}
-PLAIN = {
-    *places.SORTS,
-    *places.FOLDERS,
-}  # words that also mean something else: names where they are joined to a path
-DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY}
-DISTINCT |= {places.DAMAGED, ".kcl_cache"}
+# Words that also mean something else: names where they are joined to a path.
+PLAIN = {*places.SORTS, *places.FOLDERS}
+DISTINCT = {
+    *(places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl"),
+    *(places.TEMPORARY, places.DAMAGED, ".kcl_cache"),
+}
 CALLS = {"join", "own", "Directory", "Remembered", "Path"}
 
 
@@ -66,8 +66,7 @@ class TestPlaces:
         assert places.generated() == os.path.join(places.dictionaries(), "kcl-generated-v1")
         assert places.binaries() == str(tmp_path / "pyopencl" / "kcl-binary-v1")
 
-    def test_purged(self):
-        """The patterns of what belongs to kcl fit every name."""
+    def test_the_patterns_of_what_belongs_to_kcl_fit_every_name(self):
         owned = {"generator": places.ROWS, "binary": places.PROGRAMS, "kept": places.KEPT}
         of = {cache: re.compile(pattern) for cache, (_folder, pattern) in owned.items()}
         name = f"{places.DICTIONARY}{places.GENERATED}-3.12.1{places.DATABASE}"

@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
         """What a person sees: a carriage return goes back to the begin of the line."""
         shown = []
         for line in self.getvalue().split("\n"):
-            cells: list[str] = []
+            cells = []
             for piece in line.split("\r"):
                 cells[: len(piece)] = piece
             shown.append("".join(cells).rstrip())
@@ -42,7 +42,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """A terminal in place of stderr; the tests' own threads do not count, and every work is long enough."""
+    """Put a terminal in place of stderr; the tests' own threads do not count, and every work is long enough."""
     monkeypatch.setattr(progress, "_is_alone", lambda: True)
     monkeypatch.setattr(progress, "AFTER", 0.0)
 
@@ -79,36 +79,28 @@ class TestMaking:
             """
         child.run(code, "mm axpy dot", KCL_PROGRESS="1")
         said = child.run(code, "mm dot dot axpy", KCL_PROGRESS="1").stderr
-        assert re.findall("kcl: (.*), ", said) == [
-            "1 of 3 kernels",
-            "2 of 3 kernels",
-            "3 of 3 kernels",
-            "4 kernels",
-        ]
+        counts = [*(f"{number} of 3 kernels" for number in (1, 2, 3)), "4 kernels"]
+        assert re.findall("kcl: (.*), ", said) == counts
 
-    def test_loopys_threads(self, terminal, monkeypatch):
-        """Threads with which loopy times its log do not hold the line back."""
+    @pytest.mark.parametrize(
+        ("name", "shows"), [("mine", False), ("Thread-7 (_log_start_if_long)", True)]
+    )
+    def test_beside_a_thread(self, terminal, monkeypatch, name, shows):
+        """A thread that may print holds the line back, which could erase its text; one that times loopy's log does not."""
+        terminal = terminal()
         monkeypatch.setattr(progress, "_is_alone", IS_ALONE)
-        terminal = terminal()
-        over = threading.Event()
-        other = threading.Thread(target=over.wait, args=(30,), name="Thread-7 (_log_start_if_long)")
-        other.start()
-        mine = [
-            threading.current_thread(),
-            other,
-        ]  # an earlier test may have left a thread of its own
-        monkeypatch.setattr(threading, "enumerate", lambda: mine)
+        other = threading.Thread(name=name)
+        # An earlier test may have left a thread of its own.
+        monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), other])
         with progress.making():
-            assert terminal.screen.startswith("kcl: 1 kernel")
-        over.set()
-        other.join()
+            assert terminal.screen.startswith("kcl: 1 kernel") is shows
 
-    def test_warning_meanwhile(self, terminal):
-        """A warning of what is built takes the place of the line."""
+    def test_a_warning_takes_the_place_of_the_line(self, terminal):
         terminal = terminal()
+        warning = "/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n"
         with progress.making():
-            sys.stderr.write("/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n")
-        assert terminal.screen == "/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n"
+            sys.stderr.write(warning)
+        assert terminal.screen == warning
 
     def test_quick(self, terminal, monkeypatch):
         """What is quick is not shown; seconds of several kernels add up."""
@@ -133,19 +125,16 @@ class TestMaking:
             assert "\n" not in terminal.getvalue()
         assert terminal.screen == ""
 
-    def test_in_a_pipe(self, monkeypatch, capsys):
+    @pytest.mark.parametrize(("value", "said"), [("", ""), ("1", "kcl: 1 kernel, 0 s\n")])
+    def test_in_a_pipe(self, monkeypatch, capsys, value, said):
         """A pipe and a notebook get nothing; `KCL_PROGRESS=1` writes whole lines there."""
         monkeypatch.setattr(progress, "AFTER", 0.0)
+        monkeypatch.setenv("KCL_PROGRESS", value)
         with progress.making():
             pass
-        assert capsys.readouterr().err == ""
-        monkeypatch.setenv("KCL_PROGRESS", "1")
-        with progress.making():
-            pass
-        assert capsys.readouterr().err == "kcl: 1 kernel, 0 s\n"
+        assert capsys.readouterr().err == said
 
-    def test_off(self, terminal, monkeypatch):
-        """`KCL_PROGRESS=0` switches it off."""
+    def test_switched_off(self, terminal, monkeypatch):
         terminal = terminal()
         monkeypatch.setenv("KCL_PROGRESS", "0")
         with progress.making():
@@ -170,15 +159,3 @@ class TestLine:
         with progress.ProgressLine() as line:
             line.say("building 1/2 mm" * 10)
             assert terminal.screen == "kcl: building 1/2 mm" + ("building 1/2 mm" * 4)[:59]
-
-    def test_other_threads(self, monkeypatch):
-        """While another thread of the program may print nothing is drawn, since it could be erased."""
-        monkeypatch.setattr(sys, "stderr", Terminal())
-        monkeypatch.setattr(progress, "AFTER", 0.0)
-        over = threading.Event()
-        other = threading.Thread(target=over.wait, args=(30,))
-        other.start()
-        with progress.making():
-            assert sys.stderr.getvalue() == ""
-        over.set()
-        other.join()

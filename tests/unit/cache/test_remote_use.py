@@ -33,26 +33,18 @@ def test_children(main, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("main")
-def test_left_directory(tmp_path, monkeypatch):
-    """The working directory counts as it was at the first look-up, even if it is removed later."""
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    process.reset()
-    assert remote_use.folder() == str(tmp_path / "gone")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "gone").rmdir()
-    assert remote_use.folder() == str(tmp_path / "gone")
-
-
-@pytest.mark.usefixtures("main")
-def test_removed_directory(tmp_path, monkeypatch):
-    """A text that runs in a directory which is gone belongs to no folder, and raises nothing."""
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
+@pytest.mark.parametrize("is_early", [True, False])
+def test_removed_directory(tmp_path, monkeypatch, is_early):
+    """The working directory counts as it was at the first look-up; one that was gone then belongs to no folder."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
     monkeypatch.setattr(sys, "argv", ["-c"])
     process.reset()
+    if is_early:
+        assert remote_use.folder() == str(gone)
+    gone.rmdir()
     try:
-        assert remote_use.folder() == os.sep
+        assert remote_use.folder() == (str(gone) if is_early else os.sep)
     finally:
         os.chdir(tmp_path)

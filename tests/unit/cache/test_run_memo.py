@@ -34,8 +34,7 @@ def test_origin():
     assert RunMemo(KEY).read() == {"signers": ["0123"], "a": 2}
 
 
-def test_damaged():
-    """What cannot be read counts as nothing, and is written anew."""
+def test_what_cannot_be_read_counts_as_nothing_and_is_written_anew():
     memo = RunMemo(KEY)
     memo.write({"a": 1})
     (path,) = paths()
@@ -46,8 +45,7 @@ def test_damaged():
     assert memo.read() == {"a": 2}
 
 
-def test_few_are_kept(monkeypatch):
-    """Those that were used last are kept."""
+def test_those_that_were_used_last_are_kept(monkeypatch):
     monkeypatch.setattr(run_memo, "KEPT", 3)
     for number in range(6):
         RunMemo(Key([("driver", str(number))])).write({"number": number})

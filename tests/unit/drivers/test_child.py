@@ -20,21 +20,18 @@ def answering(monkeypatch):
     made.end()
 
 
-def test_answers(answering):
-    """Each question is answered, one after the other."""
+def test_each_question_is_answered_one_after_the_other(answering):
     assert [answering.ask(60, "added", number, 1) for number in (1, 2)] == [2, 3]
     assert answering.ask(60, "about") == "asked"
 
 
-def test_dies(answering):
-    """A question that kills the process is named by the signal."""
+def test_a_question_that_kills_the_process_is_named_by_the_signal(answering):
     with pytest.raises(ChildFault) as caught:
         answering.ask(60, "dies")
     assert caught.value.verdict == ("crashes", signal.Signals.SIGKILL.name)
 
 
-def test_hangs(answering):
-    """A question without an answer ends the process."""
+def test_a_question_without_an_answer_ends_the_process(answering):
     assert answering.ask(60, "about")
     with pytest.raises(ChildFault) as caught:
         answering.ask(0.2, "hangs")

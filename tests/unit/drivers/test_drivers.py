@@ -12,14 +12,10 @@ from kcl.programs.driver import Driver
 
 
 def test_table():
-    """NVIDIA and PoCL have a driver of their own, any other platform the plain one."""
+    """NVIDIA and PoCL have a driver of their own, any other platform the plain one; each is made once."""
     assert type(drivers.named("NVIDIA CUDA")) is Nvidia
     assert type(drivers.named("Portable Computing Language")) is Pocl
     assert type(drivers.named("Intel(R) OpenCL")) is type(drivers.named("")) is Driver
-
-
-def test_one_driver_per_platform():
-    """A driver is made once in a process."""
     assert drivers.named("NVIDIA CUDA") is drivers.named("NVIDIA CUDA")
 
 
@@ -32,13 +28,11 @@ def test_a_file_that_cannot_be_read(monkeypatch):
     drivers.named.cache_clear()
 
 
-def test_of_a_context(context, platform_name):
-    """The driver of a context is the one of its platform."""
+def test_the_driver_of_a_context_is_the_one_of_its_platform(context, platform_name):
     assert (type(drivers.of(context)) is Pocl) == (platform_name == "pocl")
 
 
-def test_other_drivers_are_not_imported(child):
-    """A program on a plain driver imports no file of another one."""
+def test_a_program_on_a_plain_driver_imports_no_file_of_another_one(child):
     code = """
         import json, sys
         from kcl import drivers

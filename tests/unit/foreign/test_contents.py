@@ -81,12 +81,10 @@ class TestMeasure:
         assert not os.path.exists(foreign.place("comgr").path)
 
 
-def test_total():
-    """What is empty has no oldest file, and the first fault counts."""
+def test_what_is_empty_has_no_oldest_file_and_the_first_fault_counts():
     parts = [(0, 0, 0.0, 0.0), (2, 30, 5.0, 7.0, "torn"), (1, 1, 6.0, 9.0)]
-    total = contents.add_up([contents.Contents(*part) for part in parts])
-    assert total == (3, 31, 5.0, 9.0, "torn")
-    assert contents.add_up([]) == (0, 0, 0.0, 0.0, "")
+    for given, total in ((parts, (3, 31, 5.0, 9.0, "torn")), ([], (0, 0, 0.0, 0.0, ""))):
+        assert contents.add_up([contents.Contents(*part) for part in given]) == total
 
 
 @pytest.fixture
@@ -101,31 +99,22 @@ def a_bare_machine(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("a_bare_machine")
 class TestIsHere:
-    def test_driver(self, tmp_path):
-        """A driver is here where an ICD file names its library."""
+    def test_driver(self, tmp_path, monkeypatch):
+        """A driver is here where an ICD file, in a folder or in its place, or a list of libraries names its library."""
         assert not contents.is_here("neo")
         assert not contents.is_platform_here("NVIDIA CUDA")
         (tmp_path / "intel.icd").write_text("/usr/lib/intel-opencl/libigdrcl.so\n")
         (tmp_path / "amd.icd").write_text("libamdocl64.so\n")
-        assert contents.is_here("neo")
-        assert contents.is_here("comgr")
-        assert not contents.is_here("cuda")
+        assert [contents.is_here(name) for name in ("neo", "comgr", "cuda")] == [True, True, False]
         (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
         assert contents.is_platform_here("NVIDIA CUDA")
-
-    def test_unknown_platform(self):
-        """The driver of a platform that no row names may be here."""
-        assert contents.is_platform_here("")
-        assert contents.is_platform_here("Some vendor's platform")
-
-    def test_list(self, monkeypatch, tmp_path):
-        """A list of libraries counts, and so does a file in the place of a folder."""
+        monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "intel.icd"))
         monkeypatch.setenv("OCL_ICD_FILENAMES", "/opt/libpocl.so.2:/opt/libnvidia-opencl.so.1")
-        assert contents.is_here("pocl")
-        assert contents.is_here("cuda")
-        (tmp_path / "one.icd").write_text("libigdrcl.so")
-        monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "one.icd"))
-        assert contents.is_here("neo")
+        assert all(map(contents.is_here, ("neo", "pocl", "cuda")))
+
+    @pytest.mark.parametrize("name", ["", "Some vendor's platform"])
+    def test_the_driver_of_a_platform_that_no_row_names_may_be_here(self, name):
+        assert contents.is_platform_here(name)
 
     def test_package(self, monkeypatch):
         """A package that is installed is here, and where nothing can be known the owner may be."""

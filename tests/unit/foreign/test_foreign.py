@@ -10,26 +10,8 @@ from kcl import foreign
 from kcl.foreign.table import ROWS
 
 WORDS = [
-    "",
-    " 1",
-    *[
-        "1",
-        "0",
-        "true",
-        "True",
-        "FALSE",
-        "y",
-        "n",
-        "yes",
-        "no",
-        "t",
-        "f",
-        "on",
-        "off",
-        "ON",
-        "2",
-        "sure",
-    ],
+    *("", " 1", "1", "0", "2", "true", "True", "FALSE", "t", "f"),
+    *("y", "n", "yes", "no", "on", "off", "ON", "sure"),
 ]
 
 
@@ -40,11 +22,9 @@ class TestOff:
         """loopy's and pyopencl's words mean what pytools.strtobool makes of them; what it refuses counts as off."""
         from pytools import strtobool
 
-        try:
-            off = bool(strtobool(word))
-            refused = False
-        except ValueError:
-            off = refused = True
+        off, refused = True, True
+        with contextlib.suppress(ValueError):
+            off, refused = bool(strtobool(word)), False
         monkeypatch.setenv(variable, word)
         why = foreign.off("pyopencl" if variable.startswith("PY") else "loopy")
         assert bool(why) is off
@@ -62,8 +42,9 @@ class TestOff:
             ("neo", "NEO_CACHE_PERSISTENT", ["0", "", "true", "-0"], ["1", "2", "-1", "01", "1x"]),
         ],
     )
-    def test_words(self, monkeypatch, name, variable, off, on):
-        """Each switch means what its owner's parser makes of it."""
+    def test_each_switch_means_what_its_owners_parser_makes_of_it(
+        self, monkeypatch, name, variable, off, on
+    ):
         for value in (*off, *on):
             monkeypatch.setenv(variable, value)
             start = f"{variable}={value}" if value in off else ""
@@ -76,114 +57,92 @@ class TestOff:
         monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path / "none"))
         assert "no such directory" in foreign.off("neo")
 
-    def test_unset(self):
-        """Without a variable every cache is on."""
+    def test_without_a_variable_every_cache_is_on(self):
         assert {name for name in ROWS if foreign.off(name)} == set()
 
-    def test_flag_of_pyopencl(self, monkeypatch):
-        """pyopencl's own flag, flipped after its import, counts."""
+    def test_flags(self, monkeypatch):
+        """pyopencl's own flag counts, and a call of loopy, whose words are the reason; kcl's own wish is no user's."""
+        import loopy
         import pyopencl
 
         monkeypatch.setattr(pyopencl, "_PYOPENCL_NO_CACHE", True)
         assert foreign.off("pyopencl")
-
-    def test_call_of_loopy(self):
-        """loopy.set_caching_enabled(False) counts as off, with the words of the call as the reason."""
-        import loopy
-
         with loopy.CacheMode(False):
             assert foreign.off("loopy") == "loopy.set_caching_enabled(False)"
-        assert not foreign.off("loopy")
-
-    def test_own_misses_are_no_wish(self):
-        """While kcl itself runs loopy without its disk caches, loopy's cache is not off by the user's wish."""
-        import loopy
-
+            with foreign.loopy_disk_caches_off():
+                assert foreign.off("loopy")
         with foreign.loopy_disk_caches_off():
             assert loopy.CACHING_ENABLED is False
             assert not foreign.off("loopy")
         assert loopy.CACHING_ENABLED is True
-        with loopy.CacheMode(False), foreign.loopy_disk_caches_off():
-            assert foreign.off("loopy")
 
 
-class TestPlace:
-    @pytest.mark.parametrize(
-        ("name", "variables", "path", "why"),
-        [
-            ("comgr", "", "{xdg}/comgr", "XDG_CACHE_HOME"),
-            ("comgr", "AMD_COMGR_CACHE_DIR=/c", "/c", "AMD_COMGR_CACHE_DIR"),
-            ("cuda", "", "{home}/.nv/ComputeCache", "default"),
-            ("cuda", "CUDA_CACHE_PATH=/c", "/c", "CUDA_CACHE_PATH"),
-            ("loopy", "", "{xdg}/pytools", "XDG_CACHE_HOME"),
-            ("intel", "", "", ""),
-            ("mesa", "", "{xdg}", "XDG_CACHE_HOME"),
-            ("mesa", "MESA_GLSL_CACHE_DIR=/m", "/m", "MESA_GLSL_CACHE_DIR"),
-            (
-                "mesa",
-                "MESA_GLSL_CACHE_DIR=/m MESA_SHADER_CACHE_DIR=/n",
-                "/n",
-                "MESA_SHADER_CACHE_DIR",
-            ),
-            ("neo", "XDG_CACHE_HOME=", "{home}/.cache/neo_compiler_cache", "default"),
-            ("pocl", "POCL_CACHE_DIR=/p", "/p", "POCL_CACHE_DIR"),
-            ("pocl", "POCL_CACHE_DIR=", "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
-            ("pocl", "XDG_CACHE_HOME=a", "a/pocl/kcache", "XDG_CACHE_HOME"),
-            ("pocl", "XDG_CACHE_HOME=", "{home}/.cache/pocl/kcache", "default"),
-            ("pocl", "HOME= XDG_CACHE_HOME=", "/tmp/pocl/kcache", "default"),
-            ("pyopencl-binary", "", "{xdg}/pyopencl", "XDG_CACHE_HOME"),
-            ("pyopencl-binary", "XDG_CACHE_HOME=relative", "{home}/.cache/pyopencl", "default"),
-        ],
-    )
-    def test_templates(self, monkeypatch, tmp_path, name, variables, path, why):
-        """The first template that can be filled in decides, and the variable that did is named."""
-        monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        words = {"home": tmp_path / "home", "xdg": tmp_path / "cache"}
-        for variable, _, value in (pair.partition("=") for pair in variables.split()):
-            monkeypatch.setenv(variable, value)
-        assert foreign.place(name) == (path.format(**words), why)
+@pytest.mark.parametrize(
+    ("name", "variables", "path", "why"),
+    [
+        ("comgr", "", "{xdg}/comgr", "XDG_CACHE_HOME"),
+        ("comgr", "AMD_COMGR_CACHE_DIR=/c", "/c", "AMD_COMGR_CACHE_DIR"),
+        ("cuda", "", "{home}/.nv/ComputeCache", "default"),
+        ("cuda", "CUDA_CACHE_PATH=/c", "/c", "CUDA_CACHE_PATH"),
+        ("loopy", "", "{xdg}/pytools", "XDG_CACHE_HOME"),
+        ("intel", "", "", ""),
+        ("mesa", "", "{xdg}", "XDG_CACHE_HOME"),
+        ("mesa", "MESA_GLSL_CACHE_DIR=/m", "/m", "MESA_GLSL_CACHE_DIR"),
+        ("mesa", "MESA_SHADER_CACHE_DIR=/n MESA_GLSL_CACHE_DIR=/m", "/n", "MESA_SHADER_CACHE_DIR"),
+        ("neo", "XDG_CACHE_HOME=", "{home}/.cache/neo_compiler_cache", "default"),
+        ("pocl", "POCL_CACHE_DIR=/p", "/p", "POCL_CACHE_DIR"),
+        ("pocl", "POCL_CACHE_DIR=", "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
+        ("pocl", "XDG_CACHE_HOME=a", "a/pocl/kcache", "XDG_CACHE_HOME"),
+        ("pocl", "XDG_CACHE_HOME=", "{home}/.cache/pocl/kcache", "default"),
+        ("pocl", "HOME= XDG_CACHE_HOME=", "/tmp/pocl/kcache", "default"),
+        ("pyopencl-binary", "", "{xdg}/pyopencl", "XDG_CACHE_HOME"),
+        ("pyopencl-binary", "XDG_CACHE_HOME=relative", "{home}/.cache/pyopencl", "default"),
+    ],
+)
+def test_templates(monkeypatch, tmp_path, name, variables, path, why):
+    """The first template that can be filled in decides, and the variable that did is named."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    words = {"home": tmp_path / "home", "xdg": tmp_path / "cache"}
+    for variable, _, value in (pair.partition("=") for pair in variables.split()):
+        monkeypatch.setenv(variable, value)
+    assert foreign.place(name) == (path.format(**words), why)
 
 
-class TestCodeVariables:
-    def test_only_set_ones(self, monkeypatch):
-        """Variables that change generated code are listed with their values, sorted; a changed one with both values."""
-        assert foreign.code_variables() == []
-        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
-        monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
-        monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
-        assert foreign.code_variables() == [
-            ("CL_CONFIG_CPU_TARGET_ARCH", "'corei7', set by the program"),
-            ("POCL_WORK_GROUP_METHOD", "'loops', set by the program"),
-        ]
+def test_code_variables(monkeypatch):
+    """Variables that change generated code are listed with their values, sorted; a changed one with both values."""
+    assert foreign.code_variables() == []
+    monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
+    monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
+    monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
+    assert foreign.code_variables() == [
+        ("CL_CONFIG_CPU_TARGET_ARCH", "'corei7', set by the program"),
+        ("POCL_WORK_GROUP_METHOD", "'loops', set by the program"),
+    ]
 
 
-class TestVariables:
-    @pytest.mark.parametrize("before", [None, "/before"])
-    def test_restored(self, monkeypatch, before):
-        """A variable that the user set is as it was afterwards, and one that was not set is not."""
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        if before:
-            monkeypatch.setenv("XDG_CACHE_HOME", before)
-        with contextlib.suppress(ImportError), foreign.variables({"XDG_CACHE_HOME": "/private"}):
-            assert os.environ["XDG_CACHE_HOME"] == "/private"
-            raise ImportError
-        assert os.environ.get("XDG_CACHE_HOME") == before
+@pytest.mark.parametrize("before", [None, "/before"])
+def test_variables_are_restored(monkeypatch, before):
+    """A variable that the user set is as it was afterwards, and one that was not set is not."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    if before:
+        monkeypatch.setenv("XDG_CACHE_HOME", before)
+    with contextlib.suppress(ImportError), foreign.variables({"XDG_CACHE_HOME": "/private"}):
+        assert os.environ["XDG_CACHE_HOME"] == "/private"
+        raise ImportError
+    assert os.environ.get("XDG_CACHE_HOME") == before
 
 
 class TestImportAnyway:
     def test_unusable_directory(self, child):
         """A module that cannot be imported without its cache directory gets a private one of this user."""
-        done = child.json(
-            """
+        code = """
             import json, os
             from kcl.foreign import import_anyway
             import_anyway("pyopencl.invoker")
             import pyopencl.invoker
             print(json.dumps([pyopencl.invoker.invoker_cache.container_dir, os.environ["XDG_CACHE_HOME"]]))
-            """,
-            XDG_CACHE_HOME="/proc/nowhere",
-            TMPDIR=str(child.directory),
-        )
+            """
+        done = child.json(code, XDG_CACHE_HOME="/proc/nowhere", TMPDIR=str(child.directory))
         private = child.directory / f"kcl-{os.getuid()}" / "caches"
         assert done == [str(private / "pytools"), "/proc/nowhere"]
         assert private.stat().st_mode & 0o777 == private.parent.stat().st_mode & 0o777 == 0o700
@@ -193,21 +152,17 @@ class TestImportAnyway:
     def test_collector(self, child, is_on, freezes):
         """The collector rests during the import; then it is as it was, and only what the program froze is frozen."""
         (child.directory / "resting.py").write_text("import gc\nWAS_ON = gc.isenabled()\n")
-        done = child.json(
-            f"""
+        code = f"""
             import gc, json, sys
             from kcl import foreign
-            sys.path.insert(0, {str(child.directory)!r})
             {"gc.freeze()" if freezes else ""}
             {"gc.enable()" if is_on else "gc.disable()"}
             foreign.import_anyway("resting")
             print(json.dumps([sys.modules["resting"].WAS_ON, gc.isenabled(), gc.get_freeze_count() > 0]))
             """
-        )
-        assert done == [False, is_on, freezes]
+        assert child.json(code) == [False, is_on, freezes]
 
-    def test_other_errors(self):
-        """An import that fails for another reason fails as ever."""
+    def test_another_error_is_raised(self):
         with pytest.raises(ModuleNotFoundError):
             foreign.import_anyway("no_such_module_of_anybody")
 
@@ -224,5 +179,4 @@ def test_the_collector_of_a_child():
         ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
     foreign.load_with_usable_cache(load)
-    assert ends == [True]
-    assert gc.isenabled()
+    assert (ends, gc.isenabled()) == ([True], True)

@@ -20,38 +20,32 @@ LAUNCH = """
 
 
 class TestFault:
-    def test_fine(self, tmp_path):
-        """A directory that can be written, or made, is fine, and nothing is left there."""
+    def test_directories(self, tmp_path):
+        """A directory that can be written or made is fine, and nothing is left there; a file on the way is not."""
         assert usable.fault(str(tmp_path)) == usable.fault(str(tmp_path / "a" / "b")) == ""
         assert list(tmp_path.iterdir()) == []
-
-    def test_not_writable(self, tmp_path):
-        """A file on the way, and a directory that takes nothing."""
         (tmp_path / "file").touch()
         assert usable.fault(str(tmp_path / "file" / "below")) == f"{tmp_path}/file is no directory"
         assert usable.fault("/proc/nowhere/below")
 
     @pytest.mark.parametrize("options", ["size=64k", "size=1m,nr_inodes=1", "size=1m,ro"])
-    def test_file_systems(self, tmp_path, options):
-        """A full file system, one without inodes, and a read-only one."""
+    def test_a_full_file_system_one_without_inodes_and_a_read_only_one(self, tmp_path, options):
         with mounted(tmp_path, options):
             assert usable.fault(str(tmp_path))
 
 
-class TestPrivate:
-    def test_of_this_user(self, tmp_path, monkeypatch):
-        """It lies among the temporary directories, closed to others; one that a stranger made is passed over."""
-        monkeypatch.setenv("TMPDIR", str(tmp_path))
-        made = usable.private("pocl")
-        assert made == f"{tmp_path}/kcl-{os.getuid()}/pocl"
-        assert os.stat(made).st_mode & 0o777 == 0o700
-        os.chmod(os.path.dirname(made), 0o777)
-        assert usable.private("pocl") != made
+def test_private(tmp_path, monkeypatch):
+    """It lies among the temporary directories, closed to others; one that a stranger made is passed over."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = usable.private("pocl")
+    assert made == f"{tmp_path}/kcl-{os.getuid()}/pocl"
+    assert os.stat(made).st_mode & 0o777 == 0o700
+    os.chmod(os.path.dirname(made), 0o777)
+    assert usable.private("pocl") != made
 
 
 class TestPocl:
-    def test_usable(self, monkeypatch):
-        """Where PoCL can use its cache nothing is said or set."""
+    def test_where_pocl_can_use_its_cache_nothing_is_said_or_set(self, monkeypatch):
         monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
         assert foreign.provide_pocl() == ""
         assert "POCL_CACHE_DIR" not in os.environ

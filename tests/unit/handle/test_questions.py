@@ -8,22 +8,19 @@ import kcl
 from kcl.handle import chooser_of, questions
 
 
-class TestAreStored:
-    def test_both_layers(self, context):
-        """Both layers must hold the code for the named dtypes; the question counts no look-up."""
-        chooser = chooser_of(scaled(factor=31))
-        dtypes = {"a": np.float32, "x": np.float32}
-        assert not questions.are_stored(chooser, context, dtypes)
-        scaled(factor=31).prepare(context, **dtypes)
-        assert kcl.flush()
-        before = kcl.stats()
-        assert questions.are_stored(chooser, context, dtypes)
-        assert not questions.are_stored(chooser, context, {"a": np.float64, "x": np.float64})
-        assert kcl.stats() == before
+def test_are_stored(context):
+    """Both layers must hold the code for the named dtypes; the question counts no look-up."""
+    chooser = chooser_of(scaled(factor=31))
+    dtypes = {"a": np.float32, "x": np.float32}
+    assert not questions.are_stored(chooser, context, dtypes)
+    scaled(factor=31).prepare(context, **dtypes)
+    assert kcl.flush()
+    before = kcl.stats()
+    assert questions.are_stored(chooser, context, dtypes)
+    assert not questions.are_stored(chooser, context, {"a": np.float64, "x": np.float64})
+    assert kcl.stats() == before
 
 
-class TestReady:
-    def test_other_names(self, context):
-        """An argument that the kernel lacks is refused by name."""
-        with pytest.raises(TypeError, match="'add'"):
-            questions.find_code(chooser_of(add()), context, {"nothing": np.float32})
+def test_an_argument_that_the_kernel_lacks_is_refused_by_name(context):
+    with pytest.raises(TypeError, match="'add'"):
+        questions.find_code(chooser_of(add()), context, {"nothing": np.float32})

@@ -11,20 +11,19 @@ import kcl
 from kcl.launch import first
 
 N = 32
-ARRAY = kcl.Array("x", np.float32, "n", "inout")
 
 
-def source(body, *more, local_size=None, before=""):
-    """Return a recipe of a kernel with this body, on an array `x` of `n` elements."""
+def source(body, *more, local_size=None):
+    """Return a kernel with this body, on an array `x` of `n` elements."""
 
     @kcl.kernel
     def moved():
         names = "".join(f", {text}" for text, _declared in more)
-        text = f"kernel void moved(global float *x, int n{names}) {{ {before} int i = get_global_id(0); {body} }}"
-        declared = [ARRAY, kcl.Scalar("n", np.int32), *(one for _text, one in more)]
-        return kcl.Source(
-            text, entry="moved", arguments=declared, global_size="n", local_size=local_size
-        )
+        text = f"kernel void moved(global float *x, int n{names}) {{ int i = get_global_id(0); {body} }}"
+        declared = [kcl.Array("x", np.float32, "n", "inout"), kcl.Scalar("n", np.int32)]
+        declared += [one for _text, one in more]
+        sizes = {"global_size": "n", "local_size": local_size}
+        return kcl.Source(text, entry="moved", arguments=declared, **sizes)
 
     return moved()
 
@@ -54,8 +53,7 @@ class TestNoted:
         _program, noted = launched(source("x[i] = 2;"), queue, x=whole[:N])
         assert noted["moved"][3][0] == 8 * N
 
-    def test_local_memory(self, queue, x):
-        """Local memory counts by its bytes."""
+    def test_local_memory_counts_by_its_bytes(self, queue, x):
         more = ("local float *t", kcl.Local("t", np.float32, 8))
         kernel = source("t[0] = 1; x[i] = t[0];", more, local_size=1)
         _program, noted = launched(kernel, queue, x=x)
@@ -69,62 +67,44 @@ class TestNoted:
         def scaled():
             import loopy as lp
 
+            arguments = [lp.ValueArg("f", np.complex64), ...]
             knl = lp.make_kernel(
-                "{[i]: 0<=i<n}",
-                "y[i] = f*x[i]",
-                [lp.ValueArg("f", np.complex64), ...],
-                name="scaled",
-                lang_version=(2018, 2),
+                "{[i]: 0<=i<n}", "y[i] = f*x[i]", arguments, name="scaled", lang_version=(2018, 2)
             )
             return lp.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
 
         program, noted = launched(scaled(), queue, x=x, f=np.complex64(2j))
         size, local, _offset, arguments = noted["scaled"]
         assert (size, local) == ([N], [8])
-        assert sorted(map(str, arguments)) == sorted(
-            [np.complex64(2j).tobytes().hex(), str(4 * N), str(8 * N), np.int32(N).tobytes().hex()]
-        )
+        numbers = [number.tobytes().hex() for number in (np.complex64(2j), np.int32(N))]
+        assert sorted(map(str, arguments)) == sorted([*numbers, str(4 * N), str(8 * N)])
         assert first.launch(queue, program, noted) == ""
 
-    def test_what_refuses(self):
-        """Of a call that the invoker refuses nothing is noted, and nothing is raised."""
-
-        def invoke(*_given, **_named):
-            raise ZeroDivisionError
-
-        assert first.noted(invoke, None, {"x": 1}) == {}
+    def test_of_a_call_that_is_refused_nothing_is_noted(self):
+        assert first.noted(lambda **_named: 1 // 0, None, {"x": 1}) == {}
 
 
 class TestLaunch:
-    def test_again(self, queue, x):
-        """The launch runs again, and is fine."""
-        program, noted = launched(source("x[i] += n;"), queue, x=x)
-        assert first.launch(queue, program, noted) == ""
-
     @pytest.mark.parametrize("by", [-1, 3])
-    def test_outside(self, queue, x, by):
-        """A write before or behind an array is found."""
+    def test_a_write_before_or_behind_an_array_is_found(self, queue, x, by):
         more = ("int by", kcl.Scalar("by", np.int32))
         program, noted = launched(source("x[i + by] = 1;", more), queue, x=x, by=0)
         noted["moved"][3][2] = np.int32(by).tobytes().hex()
         assert first.launch(queue, program, noted) == "moved writes outside of its arrays"
 
-    def test_indices(self, queue, x):
-        """Arrays begin as zeros, which are indices of every array."""
+    @pytest.mark.parametrize("body", ["x[i] += n;", "x[at[i]] = 1;"])
+    def test_again(self, queue, x, body):
+        """The launch runs again, and is fine; arrays begin as zeros, which are indices of every array."""
         more = ("global int *at", kcl.Array("at", np.int32, "n", "in"))
         at = np.arange(N, dtype=np.int32)
-        program, noted = launched(source("x[at[i]] = 1;", more), queue, x=x, at=at)
+        program, noted = launched(source(body, more), queue, x=x, at=at)
         assert first.launch(queue, program, noted) == ""
 
-    def test_too_large(self, queue, x):
-        """A launch that needs too much memory is named, and not tried."""
-        program, noted = launched(source("x[i] = 2;"), queue, x=x)
-        noted["moved"][3][0] = first.MOST_BYTES
-        assert "above the limit" in first.launch(queue, program, noted)
-
-    def test_foreign(self, queue, x):
-        """A launch that does not fit its kernel is an error of OpenCL's."""
+    def test_unfit(self, queue, x):
+        """A launch that needs too much memory is named, and not tried; one that does not fit is an error of OpenCL's."""
         program, noted = launched(source("x[i] = 2;"), queue, x=x)
         noted["moved"][3].append(4)
         with pytest.raises(cl.Error):
             first.launch(queue, program, noted)
+        noted["moved"][3][0] = first.MOST_BYTES
+        assert "above the limit" in first.launch(queue, program, noted)

@@ -26,50 +26,41 @@ def noted(body, **values):
     return record(names["invoke"], Kernels(), values, frozenset())
 
 
-ENQUEUE = "event = cl.enqueue_nd_range_kernel(queue, f, {size}, None, None, wait_for)\n"
+LAUNCH = "event = cl.enqueue_nd_range_kernel(queue, f, (1,), None, None, wait_for)\n"
 SET = "f = _kernels.f\nf.set_args(a)\n"
 
 
-class TestUnusual:
-    def test_usual(self):
-        """An invoker that sets arguments, enqueues and returns its event is recorded."""
-        found = noted(SET + ENQUEUE.format(size="(1,)") + "return event, ()", a=2)
-        assert [(step.kernel, step.arguments) for step in found.steps] == [
-            ("f", {0: ("_set_arg_multi", (2,))})
-        ]
-        assert found.outputs == ()
+def test_usual():
+    """An invoker that sets arguments, enqueues and returns its event is recorded."""
+    found = noted(SET + LAUNCH + "return event, ()", a=2)
+    (step,) = found.steps
+    assert (step.kernel, step.arguments) == ("f", {0: ("_set_arg_multi", (2,))})
+    assert found.outputs == ()
 
-    @pytest.mark.parametrize(
-        ("body", "said"),
-        [
-            ("f = _kernels.f\nf.info()\n", "calls info"),
-            ("cl.enqueue_barrier(queue)\n", "uses enqueue_barrier"),
-            ("f = _kernels.f\nf.set_args([a])\n", "another kind"),
-            ("f = _kernels.f\n" + ENQUEUE.format(size="(1,)"), "sets arguments in another way"),
-            (SET + ENQUEUE.format(size="(1.5,)"), "no numbers"),
-            (
-                SET + ENQUEUE.format(size="(1,)").replace("wait_for", "[a]"),
-                "enqueues in another way",
-            ),
-            (SET + 2 * ENQUEUE.format(size="(1,)"), "enqueues in another way"),
-            (SET + ENQUEUE.format(size="(1,)") + "return None, ()", "event of another launch"),
-            (
-                SET + ENQUEUE.format(size="(1,)") + "return event, (a,)",
-                "something else than arrays",
-            ),
-        ],
-    )
-    def test_unusual(self, body, said):
-        """Whatever an invoker does beyond that is left to it, and is named."""
-        with pytest.raises(NotPlayable, match=said):
-            noted(body, a=2)
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("f = _kernels.f\nf.info()\n", "calls info"),
+        ("cl.enqueue_barrier(queue)\n", "uses enqueue_barrier"),
+        ("f = _kernels.f\nf.set_args([a])\n", "another kind"),
+        ("f = _kernels.f\n" + LAUNCH, "sets arguments in another way"),
+        (SET + LAUNCH.replace("1,", "1.5,"), "no numbers"),
+        (SET + LAUNCH.replace("wait_for", "[a]"), "enqueues in another way"),
+        (SET + 2 * LAUNCH, "enqueues in another way"),
+        (SET + LAUNCH + "return None, ()", "event of another launch"),
+        (SET + LAUNCH + "return event, (a,)", "something else than arrays"),
+    ],
+)
+def test_whatever_an_invoker_does_beyond_that_is_left_to_it_and_is_named(body, said):
+    with pytest.raises(NotPlayable, match=said):
+        noted(body, a=2)
 
 
 @pytest.mark.parametrize(
     "ask", [bool, lambda mark: mark == 1, lambda mark: mark != mark, lambda mark: mark in [2]]
 )
-def test_decision(ask):
-    """An invoker that decides by a value cannot be recorded."""
+def test_an_invoker_that_decides_by_a_value_cannot_be_recorded(ask):
     with pytest.raises(NotPlayable, match="decides"):
         ask(Mark("a"))
 

@@ -26,16 +26,10 @@ SCALE = executor_cases.scale()
 @kcl.kernel
 def square():
     """y[i, j] = x[i]: the output is as long as the square of the input."""
-    return lp.make_kernel(
-        "{[i,j]: 0<=i,j<n}",
-        "y[i,j] = x[i] + 0*j",
-        [
-            lp.GlobalArg("x", np.float32, shape="n"),
-            lp.GlobalArg("y", np.float32, shape="n,n", is_input=False),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="square",
-    )
+    x = lp.GlobalArg("x", np.float32, shape="n")
+    y = lp.GlobalArg("y", np.float32, shape="n,n", is_input=False)
+    arguments = [x, y, lp.ValueArg("n", np.int32)]
+    return lp.make_kernel("{[i,j]: 0<=i,j<n}", "y[i,j] = x[i] + 0*j", arguments, name="square")
 
 
 SQUARE = square()
@@ -146,36 +140,33 @@ class TestLives:
         del x, y
         assert [one() for one in kept] == [None] * len(kept)
 
-    def test_one_kernel_on_many_queues(self, context):
-        """What is known of a queue goes with it."""
-        kept, x = [], None
-        for _ in range(5):
+    def test_what_is_known_of_a_queue_goes_with_it(self, context):
+        kept, x = [], on(cl.CommandQueue(context), range(5))
+        for _ in range(4):
             queue = cl.CommandQueue(context)
-            x = on(queue, range(5)) if x is None else x
             for _ in range(3):
                 SCALE(queue, x=x, y=on(queue, range(5)), a=2.0)
             kept.append(weakref.ref(launcher_on(queue).hot))
             queue.finish()
             del queue
-        assert [one() for one in kept[1:]] == [None] * 4  # the array holds the first queue
+        assert [one() for one in kept] == [None] * 4
 
 
-class TestThrottle:
-    def test_a_queue_that_stands_still(self, context, queue):
-        """A caller that nobody stops waits before the queue has grown without end."""
-        x, y, z = (on(queue, range(5)) for _ in range(3))
-        for _ in range(3):
-            SCALE(queue, x=x, y=y, a=2.0)
-        gate, made, seen = cl.UserEvent(context), [], []
-        timer = threading.Timer(1.0, lambda: (seen.append(len(made)), gate.set_status(COMPLETE)))
-        gated_copy(queue, z, np.zeros(5, np.float32), gate)
-        timer.start()
-        for number in range(3000):
-            SCALE(queue, x=x, y=y, a=float(number))
-            made.append(None)
-        timer.join()
-        assert seen[0] <= events.AHEAD + events.RECENT
-        assert y.get(queue)[1] == 3000.0
+def test_a_queue_that_stands_still(context, queue):
+    """A caller that nobody stops waits before the queue has grown without end."""
+    x, y, z = (on(queue, range(5)) for _ in range(3))
+    for _ in range(3):
+        SCALE(queue, x=x, y=y, a=2.0)
+    gate, made, seen = cl.UserEvent(context), [], []
+    timer = threading.Timer(1.0, lambda: (seen.append(len(made)), gate.set_status(COMPLETE)))
+    gated_copy(queue, z, np.zeros(5, np.float32), gate)
+    timer.start()
+    for number in range(3000):
+        SCALE(queue, x=x, y=y, a=float(number))
+        made.append(None)
+    timer.join()
+    assert seen[0] <= events.AHEAD + events.RECENT
+    assert y.get(queue)[1] == 3000.0
 
 
 class TestArguments:
@@ -198,17 +189,16 @@ class TestArguments:
     )
     def test_scalars_of_other_kinds(self, queue, monkeypatch, a):
         """What is no ordinary number goes the way of a first call: the same result or the same error."""
-        x, y = on(queue, range(4)), on(queue, range(4))
-        monkeypatch.setattr(launch, "HOT", 10**9)
-        expected = (
-            outcome(lambda: SCALE(cl.CommandQueue(queue.context), x=x, y=y, a=a)),
-            y.get(queue).tolist(),
-        )
-        monkeypatch.setattr(launch, "HOT", 0)
-        for _ in range(3):
-            SCALE(queue, x=x, y=y, a=2.0)
-        y = on(queue, range(4))
-        assert (outcome(lambda: SCALE(queue, x=x, y=y, a=a)), y.get(queue).tolist()) == expected
+        found = []
+        for hot in (10**9, 0):
+            monkeypatch.setattr(launch, "HOT", hot)
+            mine = cl.CommandQueue(queue.context)
+            x, y = on(mine, range(4)), on(mine, range(4))
+            for _ in range(3):
+                SCALE(mine, x=x, y=y, a=2.0)
+            error = error_of(lambda mine=mine, x=x, y=y: SCALE(mine, x=x, y=y, a=a))
+            found.append((error and error["classes"], y.get(mine).tolist()))
+        assert found[0] == found[1]
 
     def test_layouts_of_numpy_integers(self, queue):
         """Layouts in numpy's integers, with which sums can wrap around, are the invoker's."""
@@ -226,9 +216,3 @@ class TestArguments:
             assert error_of(lambda: SCALE(queue, x=x, a=2.0, bogus=1)) is not None
         assert launcher_on(queue).learn is None
         assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
-
-
-def outcome(call):
-    """Return None, or the classes of the error that a call raises."""
-    found = error_of(call)
-    return found and found["classes"]

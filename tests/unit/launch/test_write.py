@@ -33,34 +33,28 @@ def recording(size=4, number="_kcl_float(a)", **beside):
 
 def allocated(value):
     """Return an output that is made of this size."""
-    return AllocatedOutput(
-        "_kcl_made0",
-        (QueueMark("_kcl_queue"), value, "f4"),
-        {"allocator": Allocator("_kcl_allocator")},
-        {},
-        0,
-    )
+    given = QueueMark("_kcl_queue"), value, "f4"
+    return AllocatedOutput("_kcl_made0", given, {"allocator": Allocator("_kcl_allocator")}, {}, 0)
 
 
-class TestUnusual:
-    @pytest.mark.parametrize(
-        ("form", "beside", "said"),
-        [
-            (FORM._replace(names=("x", "y", "_kcl_a")), {}, "a name of ours"),
-            (FORM, {"waited": ["x"]}, "without waiting"),
-            (BOUND, {"made": [allocated((4,))]}, "allocates"),
-            (FORM, {"made": [allocated(Mark("n"))]}, "by what is not known"),
-        ],
-    )
-    def test_unusual(self, form, beside, said):
-        """What cannot be written is named."""
-        with pytest.raises(NotPlayable, match=said):
-            Script(form, recording(**beside))
+@pytest.mark.parametrize(
+    ("form", "beside", "said"),
+    [
+        (FORM._replace(names=("x", "y", "_kcl_a")), {}, "a name of ours"),
+        (FORM, {"waited": ["x"]}, "without waiting"),
+        (BOUND, {"made": [allocated((4,))]}, "allocates"),
+        (FORM, {"made": [allocated(Mark("n"))]}, "by what is not known"),
+    ],
+)
+def test_what_cannot_be_written_is_named(form, beside, said):
+    with pytest.raises(NotPlayable, match=said):
+        Script(form, recording(**beside))
 
-    def test_allocation(self):
-        """An output is allocated by the allocator of the call, in the bytes of the signature."""
-        made = allocated((4,))
-        made = made._replace(keywords={**made.keywords, "data": Allocation(64)})
-        written = Script(FORM, recording(made=[made]))
-        assert "data=_kcl_allocator(_kcl_c" in written.text
-        assert {(4,), "f4", 64} <= {*written.cells}
+
+def test_allocation():
+    """An output is allocated by the allocator of the call, in the bytes of the signature."""
+    made = allocated((4,))
+    made = made._replace(keywords={**made.keywords, "data": Allocation(64)})
+    written = Script(FORM, recording(made=[made]))
+    assert "data=_kcl_allocator(_kcl_c" in written.text
+    assert {(4,), "f4", 64} <= {*written.cells}

@@ -6,6 +6,8 @@ from program_texts import generated
 
 from kcl.programs import compilation
 
+BUILD = "Build on x:\n\n"
+
 
 @pytest.fixture
 def builds(monkeypatch):
@@ -38,16 +40,15 @@ def test_failed(context, builds):
 @pytest.mark.parametrize(
     ("log", "said"),
     [
-        ("Build on x:\n\n/a/t.cl:1:2: warning: w\nerror: /a/t.cl:3:4: e", "error: 3:4: e"),
-        ("Build on x:\n\nInvalid build option: -Wall\nmore", "Invalid build option: -Wall"),
+        (
+            f"{BUILD}/a/t.cl:1:2: warning: w\nerror: /a/t.cl:3:4: e",
+            "does not compile: error: 3:4: e",
+        ),
+        (f"{BUILD}Invalid build option: -W\nmore", "does not compile: Invalid build option: -W"),
+        (BUILD, ""),
+        ("OUT_OF_HOST_MEMORY", ""),
     ],
 )
 def test_refusal(log, said):
-    """The first line of a log that names an error stands for it, without the path of the driver's own file."""
-    assert compilation.refusal(cl.RuntimeError(log)) == f"does not compile: {said}"
-
-
-@pytest.mark.parametrize("words", ["Build on x:\n\n", "OUT_OF_HOST_MEMORY"])
-def test_no_refusal(words):
-    """An error without a log is none of the source."""
-    assert compilation.refusal(cl.RuntimeError(words)) == ""
+    """A log's first line that names an error stands for it, without the driver's own path; without a log none does."""
+    assert compilation.refusal(cl.RuntimeError(log)) == said

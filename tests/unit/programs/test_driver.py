@@ -29,10 +29,8 @@ def test_completed(context):
     program = cl.Program(context, "kernel void f(global int *a) { a[0] = 1; }").build()
     entry = Entry(Key([("a", "1")]), {"seconds": 1.0}, {"source.cl": b"text"})
     done = Driver().completed(program, SimpleNamespace(device=context.devices[0]), entry)
-    assert done.parts == {
-        "source.cl": b"text",
-        "binary": program.get_info(cl.program_info.BINARIES)[0],
-    }
+    (binary,) = program.get_info(cl.program_info.BINARIES)
+    assert done.parts == {"source.cl": b"text", "binary": binary}
     assert done.metadata == {"seconds": 1.0, "complete": True}
     assert entry.parts == {"source.cl": b"text"}
 
@@ -40,14 +38,11 @@ def test_completed(context):
 def test_needs_nothing():
     """It adds no options and no mark, waits for nobody, and has nothing for tools."""
     driver = Driver()
-    assert (
-        driver.added_options(),
-        driver.mark('#include "a.h"', lambda: "x"),
-        driver.described(None),
-    ) == ("", "", {})
+    assert driver.added_options() == driver.mark('#include "a.h"', lambda: "x") == ""
+    assert driver.described(None) == driver.files(b"") == {}
     assert driver.awaited(None) is False
     assert driver.pending() is None
-    assert (list(driver.damaged(["."])), driver.files(b"")) == ([], {})
+    assert list(driver.damaged(["."])) == []
     assert driver.flush(0, None)
     assert driver.quiet("", 0)
 
@@ -60,13 +55,10 @@ def test_log_names_no_directory(context, tmp_path):
     text = TEXT._replace(options=(f"-I{tmp_path}",))
     driver = drivers.of(context)
     (slot,) = Build(context, driver).slots(text)
-    log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
-    entry = compilation.described(driver, text, slot, log)
-    assert (
-        entry.parts["build.log"].decode()
-        == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
-    )
-    assert _log(entry, slot) == log
+    log = "Options: -I{0} -Iother\n{0}/seven.h:2:2: warning"
+    entry = compilation.described(driver, text, slot, log.format(tmp_path))
+    assert entry.parts["build.log"].decode() == log.format("<include 0>")
+    assert _log(entry, slot) == log.format(tmp_path)
 
 
 MARKS = {"pocl": "pocl", "intel": "intelocl", "nvidia": "nvidia"}
@@ -85,17 +77,10 @@ class TestIdentity:
             assert "sse2" in parts["cpu features"].split() or "fma" not in parts["cpu features"]
         assert parts["address bits"] == str(device.address_bits)
 
-    def test_nothing_of_this_user(self, device, monkeypatch):
-        """No path, no user, no number of threads, no directory is in it."""
+    def test_no_path_no_user_no_number_of_threads_no_directory_is_in_it(self, device, monkeypatch):
         before = Key(devices.identity_of(device))
-        for variable in (
-            "POCL_MAX_PTHREAD_COUNT",
-            "POCL_MEMORY_LIMIT",
-            "POCL_CACHE_DIR",
-            "HOME",
-            "USER",
-            "LOGNAME",
-        ):
+        pocl = ("POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "POCL_CACHE_DIR")
+        for variable in (*pocl, "HOME", "USER", "LOGNAME"):
             monkeypatch.setenv(variable, "3")
         assert Key(devices.identity_of(device)) == before
         assert not any("/" in part.value for part in before.parts if part.name == "driver library")
@@ -132,37 +117,23 @@ class TestLibrary:
     def test_build(self, tmp_path):
         """A library of another size, or with another byte at its beginning or end, is another build."""
         path, content = tmp_path / "library", bytes(1 << 20)
+        edited = (b"\1" + content[1:], content[:-100_000] + b"\1" * 100_000)
         seen = set()
-        for other in (
-            content,
-            content + b"\0",
-            b"\1" + content[1:],
-            content[:-100_000] + b"\1" * 100_000,
-            b"",
-        ):
+        for other in (content, content + b"\0", *edited, b""):
             path.write_bytes(other)
             seen.add(devices.build_of(str(path)))
         assert len(seen) == 5
 
 
-class TestFeatures:
-    def test_another_processor(self, tmp_path, monkeypatch):
-        """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
-        monkeypatch.setattr(process, "PROC", str(tmp_path))
-        file = tmp_path / "cpuinfo"
-        block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
-        seen = []
-        for speed, flags in (
-            ("2000.1", "sse2 avx avx2 fma"),
-            ("2500.2", "fma avx2 avx sse2 nopl"),
-            ("2000.1", "sse2 avx fma"),
-        ):
-            file.write_text(block.format(speed, flags) * 2)
-            seen.append(devices.cpu_features())
-        assert seen[0] == seen[1] == "avx avx2 fma sse2"
-        assert seen[2] == "avx fma sse2"
-
-    def test_unknown_processor(self, tmp_path, monkeypatch):
-        """Where the system does not tell, the name of the machine's kind counts."""
-        monkeypatch.setattr(process, "PROC", str(tmp_path))
-        assert devices.cpu_features() == os.uname().machine
+def test_features(tmp_path, monkeypatch):
+    """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
+    monkeypatch.setattr(process, "PROC", str(tmp_path))
+    assert devices.cpu_features() == os.uname().machine  # where the system does not tell
+    block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
+    for speed, flags, features in (
+        ("2000.1", "sse2 avx avx2 fma", "avx avx2 fma sse2"),
+        ("2500.2", "fma avx2 avx sse2 nopl", "avx avx2 fma sse2"),
+        ("2000.1", "sse2 avx fma", "avx fma sse2"),
+    ):
+        (tmp_path / "cpuinfo").write_text(block.format(speed, flags) * 2)
+        assert devices.cpu_features() == features

@@ -11,6 +11,10 @@ from kcl.programs.headers import ABSENT, header_parts
 from kcl.programs.program_key import may_read
 
 
+def path_of(root, name):
+    return root / name.replace("__", "/").replace("_h", ".h")
+
+
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """Write files by relative path below a directory that is the working directory's child."""
@@ -18,9 +22,10 @@ def tree(tmp_path, monkeypatch):
 
     def write(**files):
         for name, text in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_h", ".h")
+            path = path_of(tmp_path, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+            os.utime(path, (1e9, 1e9))
         return tmp_path
 
     return write
@@ -109,56 +114,45 @@ class TestParts:
 
 
 class TestChanges:
-    def test_content(self, tree):
-        """Changed content, of a nested header too, within the same second and at the same length, is another digest."""
-        root = tree(one__a_h='#include "b.h"\n', one__b_h="1")
-        before = values('#include "a.h"', root / "one")
-        status = os.stat(root / "one" / "b.h")
-        tree(one__b_h="2")
-        os.utime(root / "one" / "b.h", ns=(status.st_atime_ns, status.st_mtime_ns))
-        after = values('#include "a.h"', root / "one")
-        assert before[0] == after[0]
-        assert before[1] != after[1]
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ({"one__a_h": "2"}, {"one__a_h": "1"}),
+            ({"two__a_h": "2", "one__other_h": ""}, {"one__a_h": "1"}),
+            ({"two__a_h": "2", "one__a_h": ""}, {"one__a_h": '#include "gone.h"'}),
+            ({"one__a_h": '#include "b.h"', "two__b_h": "2"}, {"two__b_h": "1"}),
+            ({"one__a_h": '#include "b.h"', "two__b_h": "2"}, {"one__b_h": "2"}),
+        ],
+        ids=["content", "earlier", "absent", "nested", "beside"],
+    )
+    def test_seen(self, tree, before, after):
+        """Changed content, of a nested header too, at the same length, and a header that appears earlier is seen."""
+        root = tree(**before)
+        found = parts('#include "a.h"', root / "one", root / "two")
+        tree(**after)
+        assert parts('#include "a.h"', root / "one", root / "two") != found
 
     def test_order_of_directories(self, tree):
         """The order of the search path decides between two headers of one name."""
         root = tree(one__a_h="1", two__a_h="2")
-        assert values('#include "a.h"', root / "one", root / "two") != values(
-            '#include "a.h"', root / "two", root / "one"
-        )
+        found = values('#include "a.h"', root / "one", root / "two")
+        assert found != values('#include "a.h"', root / "two", root / "one")
 
-    def test_shadowing(self, tree):
-        """A header that appears earlier on the search path is seen."""
-        root = tree(two__a_h="2", one__other_h="")
-        before = values('#include "a.h"', root / "one", root / "two")
-        tree(one__a_h="1")
-        assert values('#include "a.h"', root / "one", root / "two") != before
-
-    def test_one_name_for_two_files(self, tree):
-        """Which of two headers of one name a third file gets is seen."""
-        files = {
-            "one__p__a_h": '#include "b.h"',
-            "one__q__a_h": '#include "b.h"',
-            "one__r__a_h": '#include "b.h"',
-        }
-        source = '#include "p/a.h"\n#include "q/a.h"\n#include "r/a.h"\n'
+    def test_which_of_two_headers_of_one_name_a_third_file_gets_is_seen(self, tree):
+        files = {f"one__{folder}__a_h": '#include "b.h"' for folder in "pqr"}
+        source = "".join(f'#include "{folder}/a.h"\n' for folder in "pqr")
         root = tree(**files, one__b_h="1", one__q__b_h="2")
         before = values(source, root / "one")
         tree(one__p__b_h="1", one__b_h="2")
         (root / "one" / "q" / "b.h").unlink()
         assert values(source, root / "one") != before
 
-    def test_path_that_is_used(self, tree):
-        """Where a header uses its own path, the directories count."""
-        root = tree(one__a_h="__FILE__", two__a_h="__FILE__")
-        assert values('#include "a.h"', root / "one") != values('#include "a.h"', root / "two")
-
-    def test_place_is_noise(self, tree):
-        """The same headers in another directory are the same parts."""
-        root = tree(
-            one__a_h='#include "b.h"', one__b_h="1", two__a_h='#include "b.h"', two__b_h="1"
-        )
-        assert values('#include "a.h"', root / "one") == values('#include "a.h"', root / "two")
+    @pytest.mark.parametrize(("text", "counts"), [("__FILE__", True), ('#include "b.h"', False)])
+    def test_place(self, tree, text, counts):
+        """The same headers in another directory are the same parts, unless one uses its own path."""
+        root = tree(one__a_h=text, one__b_h="1", two__a_h=text, two__b_h="1")
+        one, other = (values('#include "a.h"', root / folder) for folder in ("one", "two"))
+        assert (one != other) is counts
 
 
 class TestAbsent:
@@ -170,34 +164,27 @@ class TestAbsent:
         """A header that appears later, in any directory, changes the parts, and so does its content."""
         root = tree(one__other_h="", two__other_h="")
         seen = [parts(self.SOURCE, root / "one", root / "two")]
-        for file in (
-            {"two__a_h": "1"},
-            {"two__a_h": "2"},
-            {"one__a_h": "1"},
-            {"one__a_h": '#include "gone.h"'},
+        for folder, text in (
+            ("two", "1"),
+            ("two", "2"),
+            ("one", "1"),
+            ("one", '#include "gone.h"'),
         ):
-            tree(**file)
+            tree(**{f"{folder}__a_h": text})
             seen.append(parts(self.SOURCE, root / "one", root / "two"))
         assert seen[0][0].value == ABSENT
         assert all(one != other for one, other in itertools.pairwise(seen))
 
     def test_system(self, tree, monkeypatch):
         """The content in the system's directories counts, and what it includes there: some drivers look there."""
-        root = tree(
-            system__a_h="#include <bits/b.h>", system__x86_gnu__bits__b_h="1", one__other_h=""
-        )
-        (root / "system" / "x86_gnu").rename(root / "system" / "x86-gnu")
+        nested = {"system__x86-gnu__bits__b_h": "1"}
+        root = tree(system__a_h="#include <bits/b.h>", one__other_h="", **nested)
         monkeypatch.setattr(headers, "_SYSTEM", (str(root / "gone"), str(root / "system")))
         before = parts(self.SOURCE, root / "one")
         assert [part.name for part in before] == ["header a.h"] * 2 + ["header bits/b.h"] * 2
-        (root / "system" / "x86-gnu" / "bits" / "b.h").write_text("2")
+        tree(**{"system__x86-gnu__bits__b_h": "2"})
         after = parts(self.SOURCE, root / "one")
-        assert [one == other for one, other in zip(before, after, strict=True)] == [
-            True,
-            True,
-            True,
-            False,
-        ]
+        assert (before[:3], before[3] != after[3]) == (after[:3], True)
         tree(one__a_h="3")
         assert names(self.SOURCE, root / "one") == ["header a.h"]
 
@@ -242,21 +229,13 @@ class TestUnknown:
             '__asm__(".incbin \\"a.h\\"");',
         ],
     )
-    def test_preprocessor_needed(self, tree, source):
-        """What cannot be resolved is refused."""
+    def test_what_cannot_be_resolved_is_refused(self, tree, source):
         root = tree(one__a_h="")
         assert may_read(source)
         with pytest.raises(UnknownInput, match="the source"):
             names(source, root / "one")
 
-    def test_directive(self, tree):
-        """The reason names the file and the directive."""
-        root = tree(one__a_h="/*\n*/ #define X \\\n  1\n#inc\\\nlude_next <b.h>\n")
-        with pytest.raises(UnknownInput, match=r"^a\.h has `#include_next <b.h>`"):
-            names('#include "a.h"', root / "one")
-
-    def test_unreadable(self, tree):
-        """A header that cannot be read is refused by name."""
+    def test_a_header_that_cannot_be_read_is_refused_by_name(self, tree):
         root = tree(one__a_h="")
         (root / "one" / "a.h").chmod(0)
         if os.access(root / "one" / "a.h", os.R_OK):
@@ -264,26 +243,38 @@ class TestUnknown:
         with pytest.raises(UnknownInput, match="cannot be read"):
             names('#include "a.h"', root / "one")
 
-    @pytest.mark.parametrize("source", ['#include "a.h"', '#include "b.h"'])
-    def test_working_directory(self, tree, source):
-        """A header that the working directory holds too is refused, nested too: drivers differ there."""
-        root = tree(one__a_h="1", one__b_h='#include "d.h"', two__d_h="2", a_h="3", d_h="3")
-        with pytest.raises(UnknownInput, match="working directory"):
+    @pytest.mark.parametrize(
+        ("source", "files", "words"),
+        [
+            ('#include "a.h"', {"one__a_h": "1", "a_h": "3"}, "working directory"),
+            (
+                '#include "b.h"',
+                {"one__b_h": '#include "d.h"', "two__d_h": "", "d_h": ""},
+                "working directory",
+            ),
+            (
+                '#include "a.h"',
+                {"a_h": "1"},
+                "only the working directory holds: .*; add it as an include directory",
+            ),
+            (
+                '#define H "a.h"\n#include H // x\n',
+                {},
+                "^the source names a header by `H`; write the name",
+            ),
+            (
+                '#include "a.h"',
+                {"one__a_h": "#inc\\\nlude_next <b.h>\n"},
+                r"^a\.h has `#include_next <b.h>`",
+            ),
+        ],
+        ids=["twice", "nested", "alone", "macro", "directive"],
+    )
+    def test_refused(self, tree, source, files, words):
+        """What drivers take in different ways is refused with file, directive and cure: see the rows."""
+        root = tree(**files)
+        with pytest.raises(UnknownInput, match=words):
             names(source, root / "one", root / "two")
-
-    def test_working_directory_alone(self, tree):
-        """A header that nothing but the working directory holds is refused with the cure."""
-        root = tree(a_h="1")
-        words = "only the working directory holds: .*; add it as an include directory"
-        with pytest.raises(UnknownInput, match=words):
-            names('#include "a.h"', root / "one")
-
-    def test_of_a_macro(self, tree):
-        """A header that a macro names is refused with the cure."""
-        root = tree(one__a_h="")
-        words = r"^the source names a header by `H`; write the name"
-        with pytest.raises(UnknownInput, match=words):
-            names('#define H "a.h"\n#include H // of the macro\n', root / "one")
 
     def test_quoted_directory(self, tree):
         """A header in a directory that is written with quotes is refused: drivers differ. Others are as ever."""
@@ -294,22 +285,17 @@ class TestUnknown:
             names('#include "a.h"', quoted, root / "two")
 
 
-class TestFiles:
-    def test_changed(self, tmp_path):
-        """The files of a program are those that are read, and the places where an earlier one would be found."""
-        first, second = tmp_path / "first", tmp_path / "second"
-        for folder in (first, second):
-            folder.mkdir()
-        (second / "a.h").write_text('#include "b.h"')
-        (second / "b.h").write_text("int b;")
-        files = headers.header_files('#include "a.h"', [str(first), str(second)])
-        assert {path for path, digest in files.items() if digest} == {
-            str(second / "a.h"),
-            str(second / "b.h"),
-        }
-        assert headers.changed_file(files) == ""
-        (second / "b.h").write_text("int c;")
-        assert headers.changed_file(files) == str(second / "b.h")
-        (second / "b.h").write_text("int b;")
-        (first / "a.h").write_text("")
-        assert headers.changed_file(files) == str(first / "a.h")
+def test_files(tree):
+    """The files of a program are those that are read, and the places where an earlier one would be found."""
+    root = tree(two__a_h='#include "b.h"', two__b_h="int b;", one__other_h="")
+    files = headers.header_files('#include "a.h"', [str(root / "one"), str(root / "two")])
+    read = {path for path, digest in files.items() if digest}
+    assert read == {str(root / "two" / "a.h"), str(root / "two" / "b.h")}
+    for name, text, changed in (
+        ("two__b_h", "int b;", ""),
+        ("two__b_h", "int c;", "two/b.h"),
+        ("two__b_h", "int b;", ""),
+        ("one__a_h", "", "one/a.h"),
+    ):
+        tree(**{name: text})
+        assert headers.changed_file(files) == (str(root / changed) if changed else "")

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import textwrap
 import warnings
 from types import SimpleNamespace
 
@@ -50,19 +49,11 @@ def generated(monkeypatch, platform_name):
 
 
 class TestGenerateLate:
-    def test_nothing_is_generated(self, program, generated):
-        """Making a kernel and setting its arguments asks for no generated function; types of arguments do."""
-        kernel = cl.Kernel(program, "add")
-        kernel.set_args(None, np.float32(1), np.int32(2))
-        kernel._set_arg_multi((0, None, 1, np.float32(1), 2, np.int32(2)))
-        assert generated == []
-        kernel.set_arg_types([None, np.float32, np.int32])
-        assert generated == ["add"]
-
-    def test_does_what_every_kernel_does(self, program, queue, generated):
-        """It launches after its arguments were set, and when it is called, for which functions are generated once."""
+    def test_nothing_is_generated(self, program, queue, generated):
+        """A function is generated once, by what asks for types of arguments or calls; to set them and launch needs none."""
         y = cl.array.zeros(queue, 1, np.float32)
         kernel = cl.Kernel(program, "add")
+        kernel._set_arg_multi((0, None, 1, np.float32(1), 2, np.int32(2)))
         kernel.set_args(y.data, np.float32(1), np.int32(2))
         cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
         assert generated == []
@@ -70,100 +61,90 @@ class TestGenerateLate:
             kernel(queue, (1,), None, y.data, np.float32(10), np.int32(20))
         assert y.get().tolist() == [63]
         assert generated == ["add"]
+        cl.Kernel(program, "add").set_arg_types([None, np.float32, np.int32])
+        assert generated == ["add", "add"]
 
     @pytest.mark.parametrize("values", [(None,), (None, 1, 2), (None, np.float64(1), np.int32(2))])
     def test_refuses_what_every_kernel_refuses(self, program, values, monkeypatch):
         """Too few arguments, and those of a wrong kind or size, raise what they raise elsewhere."""
         kernels.generate_late()
         late, module = cl.Kernel(program, "add"), pyopencl.invoker
-        monkeypatch.setattr(
-            module,
-            "generate_enqueue_and_set_args",
-            inspect.unwrap(module.generate_enqueue_and_set_args),
-        )
+        name = "generate_enqueue_and_set_args"
+        monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
         with pytest.raises((TypeError, cl.LogicError)) as right:
             cl.Kernel(program, "add").set_args(*values)
-        with pytest.raises(right.type) as found:
+        with pytest.raises(right.type, match=re.escape(str(right.value))):
             late.set_args(*values)
-        assert str(found.value) == str(right.value)
 
-    def test_once(self):
-        """The module's function is wrapped once."""
+    def test_the_modules_function_is_wrapped_once(self):
         kernels.generate_late()
         before = pyopencl.invoker.generate_enqueue_and_set_args
         kernels.generate_late()
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
 
-    def test_another_pyopencl(self, program, monkeypatch, generated):
-        """Where pyopencl asks in another way, kernels are made as everywhere else."""
-        monkeypatch.setattr(kernels, "_FORM", {"devs"})
+    @pytest.mark.parametrize(
+        ("name", "value"), [("_FORM", {"devs"}), ("_is_checked", lambda _device: True)]
+    )
+    def test_another_pyopencl(self, program, monkeypatch, generated, name, value):
+        """Where pyopencl asks in another way, or checks the size of all arguments, kernels are made as everywhere else."""
+        monkeypatch.setattr(kernels, name, value)
         assert cl.Kernel(program, "add").num_args == 3
-        assert generated == ["add"]
-
-    def test_checked_devices(self, program, monkeypatch, generated):
-        """Where pyopencl checks the size of all arguments, it does so as a kernel is made."""
-        monkeypatch.setattr(kernels, "_is_checked", lambda _device: True)
-        cl.Kernel(program, "add")
         assert generated == ["add"]
 
 
 IN_A_CHILD = """
-import json, os, sys, threading
+import json, sys
 import numpy as np, pyopencl as cl, pyopencl.array
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 program = cl.Program(context, sys.argv[1]).build()
 y = cl.array.to_device(queue, np.zeros(1, np.float32))
+for _ in range(2):
+    cl.Kernel(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
+print(json.dumps(float(y.get()[0])))
 """
 
 
-class TestInvokerModule:
-    """pyopencl's module, which opens a dictionary on disk as it is imported."""
+def test_unusable_cache(child):
+    """Kernels are made and called although pyopencl's module cannot open its dictionary on disk as it is imported."""
+    unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "PYOPENCL_NO_CACHE": "1"}
+    unusable["POCL_CACHE_DIR"] = str(child.directory / "pocl")
+    assert child.json(IN_A_CHILD, SOURCE, **unusable) == 60
 
-    def test_unusable_cache(self, child):
-        """Without a usable cache directory kernels are made and called all the same."""
-        code = """
-        for _ in range(2):
-            cl.Kernel(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
-        print(json.dumps(float(y.get()[0])))
-        """
-        unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "PYOPENCL_NO_CACHE": "1"}
-        unusable["POCL_CACHE_DIR"] = str(child.directory / "pocl")
-        assert child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE, **unusable) == 60
+
+def binaries(context):
+    """Return the binaries of a program."""
+    program = compilation.from_source(context, made_text(), ADD)
+    return program.get_info(cl.program_info.BINARIES)
+
+
+def of_binaries(context, given):
+    return cl.Program(context, context.devices, given)
 
 
 class TestBuiltSilently:
-    def test_options(self, context):
-        """The driver gets the options that pyopencl's wrapper would pass."""
+    def test_the_driver_gets_the_options_that_pyopencls_wrapper_would_pass(self, context):
         made = made_text()
-        binaries = compilation.from_source(context, made, made.source).get_info(
-            cl.program_info.BINARIES
-        )
-        silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert kernels.built_silently(
-            silent, Build(context, drivers.of(context)).options(made.options)
-        )
+        silent, wrapped = (of_binaries(context, binaries(context)) for _ in range(2))
+        options = Build(context, drivers.of(context)).options(made.options)
+        assert kernels.built_silently(silent, options)
         wrapped.build(options=passed(made.options))
-        silent, wrapped = (
-            [
+        for device in context.devices:
+            one, other = (
                 built.get_build_info(device, cl.program_build_info.OPTIONS)
-                for device in context.devices
-            ]
-            for built in (silent, wrapped)
-        )
-        assert silent == wrapped
-        assert "-DADDEND=1" in silent[0]
+                for built in (silent, wrapped)
+            )
+            assert one == other
+            assert "-DADDEND=1" in one
 
     def test_refused(self, context, platform_name):
         """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
         if platform_name == "nvidia":
             pytest.skip("NVIDIA's driver takes any option for PTX")
-        binaries = compilation.from_source(context, made_text(), ADD).get_info(
-            cl.program_info.BINARIES
-        )
         made, wrong = made_text(options=("-bogus",)), BuildOptions("-bogus")
-        assert not kernels.built_silently(cl.Program(context, context.devices, binaries), wrong)
-        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
+        given = binaries(context)
+        assert not kernels.built_silently(of_binaries(context, given), wrong)
+        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in given]
         with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
             kernels.of_binaries(context, context.devices, entries, made, wrong)
 
@@ -172,9 +153,8 @@ class TestBuiltSilently:
     )
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not kernels.built_silently(
-            SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(())
-        )
+        options = Build(context, drivers.of(context)).options(())
+        assert not kernels.built_silently(SimpleNamespace(_prg=inner), options)
 
 
 class TestWarn:
@@ -185,15 +165,13 @@ class TestWarn:
             kernels.warn([f"device {number}" for number, _log in enumerate(logs)], logs)
         return said
 
-    def test_words(self, monkeypatch):
-        """One warning has the messages of all devices that have any."""
+    def test_one_warning_has_the_messages_of_all_devices_that_have_any(self, monkeypatch):
         monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
         (one,) = self.said(["look here", " \n", "and there"])
-        assert re.findall("Build on (.*) succeeded|(look here|and there)", str(one.message)) == [
-            ("device 0", ""),
-            ("", "look here"),
-            ("device 2", ""),
-            ("", "and there"),
+        said = re.findall("Build on .* succeeded|look here|and there", str(one.message))
+        assert said == [
+            *("Build on device 0 succeeded", "look here"),
+            *("Build on device 2 succeeded", "and there"),
         ]
         assert self.said([" ", ""]) == []
 

@@ -16,6 +16,5 @@ def test_devices():
     ]
 
 
-def test_nothing():
-    """Of nothing open nothing is said."""
+def test_of_nothing_open_nothing_is_said():
     assert OpenJobs().described() == []

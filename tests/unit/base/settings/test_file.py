@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults  # what is read is compared with defaults
 TOKEN = "0123456789abcdef" * 2
 
 
-def write(text: str, mode: int = 0o600) -> pathlib.Path:
+def write(text, mode=0o600):
     """Write the settings file of this test's user."""
     path = pathlib.Path(settings.settings_file())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ def write(text: str, mode: int = 0o600) -> pathlib.Path:
     return path
 
 
-def make_cache(checkout: pathlib.Path, token: str = TOKEN) -> str:
+def make_cache(checkout, token=TOKEN):
     """Make the cache directory of a checkout, as `kcl init` does."""
     folder = checkout / settings.CHECKOUT_FOLDER
     folder.mkdir(mode=0o700, parents=True)
@@ -33,7 +33,7 @@ def make_cache(checkout: pathlib.Path, token: str = TOKEN) -> str:
     return str(folder)
 
 
-def recorded(checkout: pathlib.Path, token: str = TOKEN) -> str:
+def recorded(checkout, token=TOKEN):
     """Make the cache directory of a checkout that is recorded."""
     folder = make_cache(checkout, token)
     settings_file.record(settings.settings_file(), str(checkout), TOKEN)
@@ -48,17 +48,12 @@ class TestSettings:
             'strict = ["hit", "fault"]\nmax_size = 5000\npromote = "off"\nreport = true\nno_cache = "binary"\n'
         )
         chosen = settings.read()
-        assert chosen.strict == {"hit", "fault"}
-        assert chosen.max_size == 5000
-        assert chosen.promote == "off"
-        assert chosen.report
-        assert chosen.no_cache == {"binary"}
+        assert (chosen.strict, chosen.no_cache) == ({"hit", "fault"}, {"binary"})
+        assert (chosen.max_size, chosen.promote, bool(chosen.report)) == (5000, "off", True)
         assert not chosen.rejected
 
     @pytest.mark.parametrize(
-        "setting",
-        [one for one in settings.SETTINGS if one.parser],
-        ids=lambda setting: setting.variable,
+        "setting", [one for one in settings.SETTINGS if one.parser], ids=lambda one: one.key
     )
     def test_every_setting(self, setting):
         """Each setting can stand in the file; what is not understood is named by its place there."""
@@ -66,40 +61,28 @@ class TestSettings:
         (said,) = {text for text in settings.read().rejected if setting.key in text}
         assert str(path) in said
 
-    def test_variable_wins(self, monkeypatch):
-        """A variable wins over the file, also where it is empty."""
+    def test_a_variable_wins_over_the_file_also_where_it_is_empty(self, monkeypatch):
         write('no_cache = ["generator"]\ncache_dir = "/from/file"\n')
-        assert settings.read().no_cache == {"generator"}
-        assert option.get_cache_dir() == "/from/file"
         assert "config.toml" in option.reason()
-        monkeypatch.setenv("KCL_NO_CACHE", "binary")
-        monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
-        assert settings.read().no_cache == {"binary"}
-        assert (option.get_cache_dir(), option.reason()) == ("/from/variable", "KCL_CACHE_DIR")
-        monkeypatch.setenv("KCL_NO_CACHE", "")
-        monkeypatch.setenv("KCL_CACHE_DIR", "")
-        assert settings.read().no_cache == frozenset()
-        assert settings.read().cache_dir is None
+        for layer, place in (("binary", "/from/variable"), ("", "")):
+            monkeypatch.setenv("KCL_NO_CACHE", layer)
+            monkeypatch.setenv("KCL_CACHE_DIR", place)
+            assert settings.read().no_cache == ({layer} if layer else set())
+            assert settings.read().cache_dir == (place or None)
+            assert (option.reason() == "KCL_CACHE_DIR") is bool(place)
 
     @pytest.mark.parametrize(
         "text",
         [
-            "no_cache = ",
-            "no_cache = [1",
-            "\x00",
-            '"a" = 1\n"a" = 2',
-            "a = " + "[" * 5000,
+            *("no_cache = ", "no_cache = [1", "\x00", '"a" = 1\n"a" = 2', "a = " + "[" * 5000),
             "x" * (settings_file.SIZE_LIMIT + 1),
         ],
         ids=["torn", "open", "zero", "twice", "deep", "large"],
     )
-    def test_malformed(self, text):
-        """A file that is no TOML is ignored with one text that names it."""
+    def test_a_file_that_is_no_toml_is_ignored_with_one_text_that_names_it(self, text):
         path = write(text)
         chosen = settings.read()
-        assert chosen == settings.Settings(
-            **(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None})
-        )
+        assert (chosen.no_cache, chosen.cache_dir) == (frozenset(), None)
         (said,) = chosen.rejected
         assert str(path) in said
 
@@ -108,20 +91,19 @@ class TestSettings:
         write('no_cach = "1"\nstrict = "hit"\nmax_size = {much = 1}\n')
         chosen = settings.read()
         assert chosen.strict == {"hit"}
-        assert ["no_cach" in chosen.rejected[0], "max_size" in chosen.rejected[1]] == [True, True]
+        assert "no_cach" in chosen.rejected[0]
+        assert "max_size" in chosen.rejected[1]
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
-    def test_writable_by_others(self):
-        """A file that others can write is ignored, and the text names the cure."""
-        write('strict = "hit"\n', mode=0o666)
+    @pytest.mark.skipif(
+        sys.platform == "win32", reason="modes say nothing there, and no FIFO is there"
+    )
+    def test_not_mine_alone(self):
+        """A file that others can write is ignored with the cure; a link to mine is read; no FIFO is waited for."""
+        path = write('strict = "hit"\n', mode=0o666)
         assert not settings.read().strict
         (said,) = settings.read().rejected
         assert "chmod go-w" in said
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="no FIFO there")
-    def test_no_file(self):
-        """What is no regular file is not waited for; a link to one of mine is read."""
-        path = write('strict = "hit"\n')
+        path.chmod(0o600)
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
         process.reset()
@@ -149,12 +131,15 @@ class TestCheckout:
         monkeypatch.chdir(below)
         return pathlib.Path(os.path.realpath(tmp_path / "checkout"))
 
-    def test_precedence(self, checkout, monkeypatch):
-        """A call wins over KCL_CACHE_DIR, that over the checkout, that over the settings file."""
+    def test_precedence(self, checkout, monkeypatch, tmp_path):
+        """A call wins over KCL_CACHE_DIR, that over the checkout, that over the settings file, that over the user's."""
+        assert option.get_cache_dir() == str(tmp_path / "cache")
         write('cache_dir = "/from/file"\n')
         assert option.get_cache_dir() == "/from/file"
         folder = recorded(checkout)
         assert option.get_cache_dir() == folder
+        monkeypatch.chdir(tmp_path)
+        assert option.get_cache_dir() == folder  # found once
         monkeypatch.setenv("KCL_CACHE_DIR", "/from/variable")
         assert option.get_cache_dir() == "/from/variable"
         option.cache_dir("/from/call")
@@ -166,8 +151,7 @@ class TestCheckout:
         assert settings.read().cache_dir is None
         assert "token" in settings.read().rejected[0]
 
-    def test_link(self, checkout, tmp_path):
-        """A token that is a link is nobody's."""
+    def test_a_token_that_is_a_link_is_nobodys(self, checkout, tmp_path):
         folder = pathlib.Path(make_cache(checkout))
         (folder / "token").rename(tmp_path / "token")
         (folder / "token").symlink_to(tmp_path / "token")
@@ -182,57 +166,42 @@ class TestCheckout:
         assert settings.read().cache_dir == folder
         assert stranger in settings.read().rejected[0]
 
-    def test_found_once(self, checkout, monkeypatch, tmp_path):
-        """A process that changes its working directory goes on with the cache that it found first."""
-        folder = recorded(checkout)
-        assert option.get_cache_dir() == folder
-        monkeypatch.chdir(tmp_path)
-        assert option.get_cache_dir() == folder
-
     @pytest.mark.usefixtures("checkout")
-    @pytest.mark.skipif(
-        sys.platform == "win32", reason="a working directory cannot be removed there"
-    )
-    def test_no_working_directory(self):
-        """A working directory that was removed is no fault."""
+    @pytest.mark.skipif(sys.platform == "win32", reason="a working directory stays there")
+    def test_a_removed_working_directory_is_no_fault(self):
         os.rmdir(os.getcwd())
         assert settings.read().cache_dir is None
 
 
-class TestRecord:
-    PATHS = (
-        "/home/me/project",
-        '/odd "quoted" \\ # [x]',
-        "/tab\tand\nline",
-        "/umlaut ä/\U0001f600",
-        "/no utf-8 \udcff",
-    )
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/home/me/project", '/odd "quoted" \\ # [x]', "/tab\tand\nline"),
+        *("/umlaut ä/\U0001f600", "/no utf-8 \udcff"),
+    ],
+)
+def test_recorded(path):
+    """What is recorded is read again, whatever characters a path has; recording twice is recording once."""
+    file = settings.settings_file()
+    for other, token in (("/other", TOKEN), (path, "1" * 32), (path, "2" * 32)):
+        settings_file.record(file, other, token)
+    assert settings_file.checkouts(file) == {"/other": TOKEN, path: "2" * 32}
+    for _ in range(2):
+        settings_file.forget(file, path)
+    assert settings_file.checkouts(file) == {"/other": TOKEN}
 
-    @pytest.mark.parametrize("path", PATHS)
-    def test_round_trip(self, path):
-        """What is recorded is read again, whatever characters a path has; recording twice is recording once."""
-        file = settings.settings_file()
-        settings_file.record(file, "/other", TOKEN)
-        for token in ("1" * 32, "2" * 32):
-            settings_file.record(file, path, token)
-        assert settings_file.checkouts(file) == {"/other": TOKEN, path: "2" * 32}
-        for _ in range(2):
-            settings_file.forget(file, path)
-        assert settings_file.checkouts(file) == {"/other": TOKEN}
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
-    def test_owner_only(self, tmp_path, monkeypatch):
-        """Records are the user's alone; those that others can write are not read, and the reason is said."""
-        file = settings.settings_file()
-        settings_file.record(file, str(tmp_path / "project"), TOKEN)
-        folder = pathlib.Path(file).parent / "checkouts"
-        assert (folder / TOKEN).stat().st_mode & 0o777 == 0o600
-        assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
-        make_cache(tmp_path / "project")
-        monkeypatch.chdir(tmp_path / "project")
-        folder.chmod(0o777)
-        assert settings.read().cache_dir is None
-        assert "others can write" in settings.read().rejected[0]
+@pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
+def test_records_are_the_users_alone(tmp_path, monkeypatch):
+    """Those that others can write are not read, and the reason is said."""
+    recorded(tmp_path / "project")
+    folder = pathlib.Path(settings.settings_file()).parent / "checkouts"
+    assert (folder / TOKEN).stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.chdir(tmp_path / "project")
+    folder.chmod(0o777)
+    assert settings.read().cache_dir is None
+    assert "others can write" in settings.read().rejected[0]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a file of root's")

@@ -5,16 +5,13 @@ import pytest
 from kcl.base.settings import parsers
 
 
-class TestLayers:
-    def test_unknown(self) -> None:
-        """A misspelt layer switches all of them off; every name that may stand there is listed."""
-        with pytest.raises(ValueError) as refused:
-            parsers.layers("tunning", "generator,binary", "shapes,tuning")
-        words, off = refused.value.args
-        assert (
-            words == "tunning is no layer (generator, binary, shapes, tuning); all layers are off"
-        )
-        assert off == {"generator", "binary"}
+def test_unknown_layer():
+    """A misspelt layer switches all of them off; every name that may stand there is listed."""
+    with pytest.raises(ValueError) as refused:
+        parsers.layers("tunning", "generator,binary", "shapes,tuning")
+    words, off = refused.value.args
+    assert words == "tunning is no layer (generator, binary, shapes, tuning); all layers are off"
+    assert off == {"generator", "binary"}
 
 
 class TestSize:
@@ -30,14 +27,14 @@ class TestSize:
             ("3.P", 3 * 10**15),
         ],
     )
-    def test_read(self, text: str, size: int) -> None:
+    def test_read(self, text, size):
         """A unit is a power of 1000, with an `i` a power of 1024; case and blanks do not matter."""
         assert parsers.size(text) == size
 
     @pytest.mark.parametrize(
         "text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"]
     )
-    def test_refused(self, text: str) -> None:
+    def test_refused(self, text):
         """Another text, and more than any disk holds, is refused with an example."""
         with pytest.raises(ValueError, match="write 500M, 2G, or 0"):
             parsers.size(text)
@@ -48,12 +45,10 @@ class TestAge:
         ("text", "seconds"),
         [("5s", 5), ("90min", 5400), ("1.5h", 5400), ("30d", 2592000), ("4w", 2419200)],
     )
-    def test_read(self, text: str, seconds: float) -> None:
-        """An age is a number with a unit from seconds to weeks."""
+    def test_an_age_is_a_number_with_a_unit_from_seconds_to_weeks(self, text, seconds):
         assert parsers.age(text) == seconds
 
     @pytest.mark.parametrize("text", ["", "5", "h", "5m", "1e3s", "-5s"])
-    def test_refused(self, text: str) -> None:
-        """Another text is refused with examples."""
+    def test_another_text_is_refused_with_examples(self, text):
         with pytest.raises(ValueError, match="write 90min, 12h, 30d or 4w"):
             parsers.age(text)

@@ -14,16 +14,14 @@ def test_shortened(width, short):
 
 
 @pytest.mark.parametrize(("width", "short"), [(6, "abcdef"), (5, "ab...")])
-def test_cut(width, short):
-    """What is too long leaves out its end."""
+def test_what_is_too_long_leaves_out_its_end(width, short):
     assert cut("abcdef", width) == short
 
 
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 programs are"), (1, "1 program is"), (2, "2 programs are")]
 )
-def test_counted(count, text):
-    """One thing has other words than several."""
+def test_one_thing_has_other_words_than_several(count, text):
     assert counted(count, "program is", "programs are") == text
 
 

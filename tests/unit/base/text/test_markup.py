@@ -22,8 +22,7 @@ def test_text(plain, escaped):
     assert element("a", plain, title=plain) == f'<a title="{escaped}">{escaped}</a>'
 
 
-def test_nothing_twice():
-    """What is markup is not escaped again."""
+def test_what_is_markup_is_not_escaped_again():
     assert element("p", element("b", "&")) == "<p><b>&amp;</b></p>"
     assert join(["<", [Html("<br>"), "x"]]) == "&lt;<br>x"
 
@@ -44,15 +43,13 @@ class TestTitled:
         assert ["".join(row.itertext()) for row in found] == [bad, f"{bad}b", f"1{bad}"]
         assert {element.tag for element in found.iter()} == {"table", "caption", "tr", "th", "td"}
 
-    def test_long(self):
-        """A long cell is cut, and is there in full for the pointer."""
+    def test_a_long_cell_is_cut_and_is_there_in_full_for_the_pointer(self):
         found = ElementTree.fromstring(make_table("t", ["a"], [['"' * 200]]))
         (cell,) = found.iter("td")
         assert cell.text == '"' * 100 + "..."
         assert cell.get("title") == '"' * 200
 
 
-def test_fill():
-    """A hole of a template takes markup as it is, and a text escaped."""
+def test_a_hole_of_a_template_takes_markup_as_it_is_and_a_text_escaped():
     found = fill("<p>$one$two</p>", {"one": "<b>", "two": [element("i", "&")]})
     assert found == "<p>&lt;b&gt;<i>&amp;</i></p>"

@@ -8,10 +8,7 @@ from kcl.base.text.names import dtype, of_value
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("<f4", "float32"),
-        ("|b1", "bool"),
-        ("<c16", "complex128"),
-        ("|u1", "uint8"),
+        *(("<f4", "float32"), ("|b1", "bool"), ("<c16", "complex128"), ("|u1", "uint8")),
         ("pair", "pair"),
     ],
 )

@@ -6,15 +6,14 @@ from kcl.base.text import tables
 from kcl.base.text.tables import Column
 
 
-class TestTable:
-    def test_columns(self):
-        """Words stand to the left, numbers to the right, nothing is cut, and no line ends in blanks."""
-        rows = [("generator", "7", "/a b"), ("binary", "1234567", "/c")]
-        assert tables.lines([Column("layer"), Column("hits"), Column("files")], rows) == [
-            "layer         hits  files",
-            "generator        7  /a b",
-            "binary     1234567  /c",
-        ]
+def test_columns():
+    """Words stand to the left, numbers to the right, nothing is cut, and no line ends in blanks."""
+    rows = [("generator", "7", "/a b"), ("binary", "1234567", "/c")]
+    assert tables.lines([Column("layer"), Column("hits"), Column("files")], rows) == [
+        "layer         hits  files",
+        "generator        7  /a b",
+        "binary     1234567  /c",
+    ]
 
 
 class TestRoom:
@@ -34,16 +33,14 @@ class TestRoom:
     def test_wide(self):
         """In a pipe all is printed; where there is a width blank columns go first."""
         name, path, words, _blank, key = self.ROW
-        pipe = [
+        assert self.table(None) == [
             "name         path                words             blank  key",
             f"{name}  {path}  {words}         {key}",
         ]
-        assert self.table(None) == pipe
-        fitting = [
+        assert self.table(63) == [
             "name         path                words             key",
             f"{name}  {path}  {words}  {key}",
         ]
-        assert self.table(63) == fitting
 
     def test_narrow(self):
         """Then cells give way, then columns by their rank; no line is too long, and the key stays whole."""
@@ -66,6 +63,5 @@ class TestRoom:
         lines = tables.lines(columns, [("block=16, dtype=numpy.float64", "0123456789ab")], 26)
         assert lines[1:] == ["block=16,     0123456789ab", "dtype=numpy.", "float64"]
 
-    def test_control_characters(self):
-        """What would steer a terminal is not printed."""
+    def test_what_would_steer_a_terminal_is_not_printed(self):
         assert self.table(80, ("\x1b[2J", "/p", "w", "", "0123456789ab"))[1].startswith("?[2J ")

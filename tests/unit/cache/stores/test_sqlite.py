@@ -5,31 +5,32 @@ import os
 import pickle
 import signal
 import sqlite3
-import stat
-import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from at_once import at_once
 from harness import python
+from planted import plant
 from pytools.persistent_dict import PersistentDict
 from store_contract import PersistentContract, example
 
 from kcl.base.settings import trust
 from kcl.cache.places import ASIDE, GENERATED
-from kcl.cache.stores import ROW_LIMIT, Store, sqlite
+from kcl.cache.stores import ROW_LIMIT, sqlite
 from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
 _INDEX_LEAF = 10  # how a page of an index begins
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Rows:
+def rows(tmp_path):
     """A store whose file holds rows 0 to 9."""
     store = Rows(tmp_path)
     for number in range(10):
@@ -38,34 +39,38 @@ def rows(tmp_path: Path) -> Rows:
 
 
 @pytest.fixture
-def locked(rows: Rows) -> Iterator[subprocess.Popen[str]]:
+def locked(rows):
     """A process that holds the file of `rows` locked until a line is sent to it."""
     code = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
         "c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.readline(); c.execute('ROLLBACK')"
     )
     with python(code, rows.location) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
         yield process
         process.kill()
 
 
+def reopened(rows):
+    """Return another store of the same file."""
+    return Rows(os.path.dirname(rows.location))
+
+
 class TestRows(PersistentContract):
-    def make(self, tmp_path: Path) -> Store:
+    def make(self, tmp_path):
         return Rows(tmp_path / "pytools")
 
 
 class TestBusy:
     @pytest.fixture
-    def impatient(self, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    def impatient(self, rows, monkeypatch):
         """Have the next wait for a lock end soon; `undo` brings the patience back."""
         rows._close()
         monkeypatch.setattr(sqlite, "_PATIENCE", 0.2)
         return monkeypatch
 
     @pytest.mark.usefixtures("impatient")
-    def test_locked_by_another_process(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
+    def test_locked_by_another_process(self, rows, locked):
         """While another process holds the file a get finds nothing and a put keeps nothing; no error says so."""
         assert rows.get(example(1)) is None
         for number in range(42):
@@ -78,9 +83,7 @@ class TestBusy:
         assert rows.get(example(1)) == b"new"
         assert not os.path.exists(rows.location + ASIDE)
 
-    def test_patience_comes_back(
-        self, rows: Rows, locked: subprocess.Popen[str], impatient: pytest.MonkeyPatch
-    ) -> None:
+    def test_patience_comes_back(self, rows, locked, impatient):
         """A lock that is released meanwhile is waited for, also after a wait in vain."""
         assert rows.get(example(1)) is None
         impatient.undo()
@@ -95,11 +98,10 @@ class TestBusy:
             assert rows.get(example(1)) == b"1"
             timer.join()
 
-    def test_readers(self, rows: Rows) -> None:
-        """A change ends although other threads read all the time."""
+    def test_a_change_ends_although_other_threads_read_all_the_time(self, rows):
         over = threading.Event()
 
-        def read() -> None:
+        def read():
             with contextlib.closing(
                 sqlite3.connect(rows.location, isolation_level=None, timeout=5.0)
             ) as connection:
@@ -109,89 +111,67 @@ class TestBusy:
                     time.sleep(0.02)
                     connection.execute("COMMIT")
 
-        readers = [threading.Thread(target=read) for _ in range(16)]
-        for reader in readers:
-            reader.start()
-        try:
-            for number in range(20, 25):
-                rows.put(example(number), b"new")
-            assert len(list(rows.scan())) == 15
-        finally:
-            over.set()
-            for reader in readers:
-                reader.join()
+        with ThreadPoolExecutor(16) as readers:
+            try:
+                for _ in range(16):
+                    readers.submit(read)
+                for number in range(20, 25):
+                    rows.put(example(number), b"new")
+            finally:
+                over.set()
+        assert len(list(rows.scan())) == 15
+
+
+def use_as_a_layer(store):
+    """Get and put rows, as a layer does that takes faults for misses; return what another layer gets then."""
+    for number in range(5):
+        with contextlib.suppress(sqlite3.Error, DamagedEntry):
+            assert isinstance(store.get(example(number)), bytes | None)
+        with contextlib.suppress(sqlite3.Error, DamagedEntry):
+            store.put(example(number), b"new")
+    again = reopened(store)
+    for number in range(5):
+        with contextlib.suppress(DamagedEntry):
+            again.put(example(number), b"newer")
+    return [again.get(example(number)) for number in range(5)]
 
 
 class TestDamage:
     @pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
-    def test_garbage(self, rows: Rows, content: bytes) -> None:
-        """A file that is no database is reported once, set aside and made anew."""
+    def test_set_aside_once(self, rows, content):
+        """A file that is no database is reported, set aside and made anew, once in a process; then it is an error."""
+        fresh = reopened(rows)
         Path(rows.location).write_bytes(content)
-        fresh = Rows(os.path.dirname(rows.location))
         with pytest.raises(DamagedEntry, match="was damaged"):
             fresh.get(example(1))
         assert Path(rows.location + ASIDE).read_bytes() == content
         assert fresh.get(example(1)) is None
         fresh.put(example(1), b"new")
         assert fresh.get(example(1)) == b"new"
+        Path(rows.location).write_bytes(content)
+        with pytest.raises(sqlite3.DatabaseError):
+            fresh.get(example(1))
+        assert Path(rows.location).read_bytes() == content
 
-    def test_once_per_process(self, rows: Rows) -> None:
-        """A file that is damaged again is an error and stays where it is."""
-        for expected in (DamagedEntry, sqlite3.DatabaseError):
-            Path(rows.location).write_bytes(b"garbage" * 1000)
-            with pytest.raises(expected):
-                rows.get(example(1))
-        assert os.path.exists(rows.location)
-
-    def test_truncated(self, tmp_path: Path) -> None:
-        """At any length a shortened file gives the row, nothing or an error; afterwards puts work."""
-        content = self.database(tmp_path)
-        for length in range(0, len(content), 997):
-            self.check(tmp_path / str(length), content[:length])
-
-    def test_flipped(self, tmp_path: Path) -> None:
-        """With any byte of the first page's header or schema changed, likewise."""
-        content = self.database(tmp_path)
+    def test_cut_or_flipped(self, tmp_path):
+        """However long it is, and with any byte of its header or schema changed, puts work after one report."""
+        whole = Rows(tmp_path / "whole")
+        for number in range(5):
+            whole.put(example(number), b"%d" % number * 3000)
+        content = Path(whole.location).read_bytes()
+        damaged = [content[:length] for length in range(0, len(content), 997)]
         for position in [*range(16, 28), *range(40, 64), *range(92, 116), *range(3900, 4096, 9)]:
             flipped = bytes([content[position] ^ 0x40])
-            self.check(
-                tmp_path / str(position), content[:position] + flipped + content[position + 1 :]
-            )
-
-    @staticmethod
-    def database(directory: Path) -> bytes:
-        store = Rows(directory / "whole")
-        for number in range(5):
-            store.put(example(number), b"%d" % number * 3000)
-        return Path(store.location).read_bytes()
-
-    @staticmethod
-    def check(directory: Path, content: bytes) -> None:
-        """Use a store whose file has this content, as a layer would: faults are misses, puts come after them."""
-        store = Rows(directory)
-        directory.mkdir(0o700)
-        Path(store.location).write_bytes(content)
-        os.chmod(store.location, 0o600)
-        for number in range(5):
-            try:
-                blob = store.get(example(number))
-            except (sqlite3.Error, DamagedEntry):
-                blob = None
-            assert blob is None or isinstance(blob, bytes)
-            try:
-                store.put(example(number), b"new")
-            except (sqlite3.Error, DamagedEntry):
-                pass
-        again = Rows(directory)
-        for number in range(5):
-            try:
-                again.put(example(number), b"newer")
-            except DamagedEntry:
-                pass
-        assert [again.get(example(number)) for number in range(5)] == [b"newer"] * 5
+            damaged.append(content[:position] + flipped + content[position + 1 :])
+        for number, content in enumerate(damaged):
+            store = Rows(tmp_path / str(number))
+            os.mkdir(tmp_path / str(number), 0o700)
+            Path(store.location).touch(0o600)
+            Path(store.location).write_bytes(content)
+            assert use_as_a_layer(store) == [b"newer"] * 5, number
 
     @pytest.mark.parametrize("damage", ["order", "type", "lost"])
-    def test_index(self, rows: Rows, damage: str) -> None:
+    def test_index(self, rows, damage):
         """Where the index is damaged, and a get misses, a put keeps a row that is found again, and listed once."""
         content = bytearray(Path(rows.location).read_bytes())
         page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
@@ -206,18 +186,18 @@ class TestDamage:
         else:
             content[page + 4] -= 1  # the number of its cells
         Path(rows.location).write_bytes(content)
-        store = Rows(os.path.dirname(rows.location))
+        store = reopened(rows)
         (missed, *_others) = [number for number in range(10) if store.get(example(number)) is None]
         store.put(example(missed), b"again")
-        assert Rows(os.path.dirname(rows.location)).get(example(missed)) == b"again"
+        assert reopened(rows).get(example(missed)) == b"again"
         listed = [*Database(rows.location).scan()]
         assert damage != "lost" or sorted(listed) == sorted(map(example, range(10)))
 
-    def test_file_of_another_is_not_set_aside(self, rows: Rows) -> None:
+    def test_file_of_another_is_not_set_aside(self, rows):
         """Of two stores that meet the same damage the slower does not set aside the new file of the faster."""
-        fast = Rows(os.path.dirname(rows.location))
+        fast = reopened(rows)
 
-        def damage(connection: sqlite3.Connection) -> None:
+        def damage(connection):
             Path(rows.location).write_bytes(b"garbage" * 1000)
             with pytest.raises(DamagedEntry):
                 fast.put(example(1), b"new")
@@ -227,7 +207,7 @@ class TestDamage:
             rows._try(damage)
         assert fast.get(example(1)) == rows.get(example(1)) == b"new"
 
-    def test_killed_writers(self, tmp_path: Path) -> None:
+    def test_killed_writers(self, tmp_path):
         """Writers killed at any moment leave a file that can be read and written."""
         code = (
             "import os, sys; from kcl.cache.stores.sqlite import Rows\n"
@@ -237,7 +217,6 @@ class TestDamage:
         )
         for _ in range(3):
             with python(code, str(tmp_path)) as process:
-                assert process.stdout is not None
                 process.stdout.readline()
                 for number in range(20):
                     try:
@@ -251,23 +230,22 @@ class TestDamage:
 
 
 class TestFile:
-    def test_deleted_while_open(self, rows: Rows) -> None:
+    def test_deleted_while_open(self, rows):
         """A file deleted under an open store is gone for it too, and made anew by the next put."""
         assert rows.get(example(1)) == b"1"
         os.unlink(rows.location)
         assert rows.get(example(1)) is None
         assert not os.path.exists(rows.location)
         rows.put(example(2), b"new")
-        assert Rows(os.path.dirname(rows.location)).get(example(2)) == b"new"
+        assert reopened(rows).get(example(2)) == b"new"
 
-    def test_special_characters(self, tmp_path: Path) -> None:
-        """Characters that mean something in a URI are allowed in the path."""
+    def test_characters_that_mean_something_in_a_uri_are_allowed_in_the_path(self, tmp_path):
         store = Rows(tmp_path / "100%2f? #x")
         store.put(example(1), b"blob")
         assert store.get(example(1)) == b"blob"
         assert os.path.dirname(store.location) == str(tmp_path / "100%2f? #x")
 
-    def test_empty_file(self, tmp_path: Path) -> None:
+    def test_empty_file(self, tmp_path):
         """A file that another process has just made, without a table, is empty."""
         store = Rows(tmp_path)
         os.close(os.open(store.location, os.O_CREAT, 0o600))
@@ -277,68 +255,37 @@ class TestFile:
         store.put(example(1), b"blob")
         assert store.get(example(1)) == b"blob"
 
-    @pytest.mark.parametrize("kind", ["symlink", "dangling", "fifo", "directory", "device"])
-    def test_planted(self, tmp_path: Path, kind: str) -> None:
-        """Anything but a regular file in the file's place is refused and left alone, like what it points to."""
-        store = Rows(tmp_path / "pytools")
-        (tmp_path / "pytools").mkdir(0o700)
-        target = tmp_path / "target"
-        if kind == "symlink":
-            target.write_bytes(b"precious")
-        if kind in ("symlink", "dangling"):
-            os.symlink(target, store.location)
-        elif kind == "fifo":
-            os.mkfifo(store.location)
-        elif kind == "directory":
-            os.mkdir(store.location)
-        elif os.geteuid() == 0:
-            os.mknod(store.location, stat.S_IFCHR | 0o600, os.makedev(1, 3))
-        else:
-            pytest.skip("only root can plant a device")
-        for use in (lambda: store.get(example(1)), lambda: store.put(example(1), b"blob")):
+    @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "device"])
+    @pytest.mark.parametrize("place", ["", *trust.SIDECARS])
+    @pytest.mark.timeout(60)
+    def test_planted(self, tmp_path, kind, place):
+        """Anything but a regular file is refused and left alone, in the file's place and where SQLite looks beside it."""
+        target, opened = tmp_path / "target", Rows(tmp_path / "pytools")
+        opened.put(example(1), b"blob")
+        listed = Database(opened.location)
+        assert listed.get(example(1)) == b"blob"
+        if not place:
+            os.unlink(opened.location)
+        plant(kind, target, opened.location + place)
+        for store in (opened, listed, reopened(opened), Database(opened.location)):
             with pytest.raises(UnusableDirectory, match="not a regular file"):
-                use()
-        assert target.read_bytes() == b"precious" if kind == "symlink" else not target.exists()
+                store.get(example(1))
+        for store in (opened, reopened(opened)):
+            with pytest.raises(UnusableDirectory, match="not a regular file"):
+                store.put(example(2), b"new")
+        assert not target.exists()
 
-    def test_planted_beside(self, tmp_path: Path) -> None:
-        """A FIFO, a link or a directory that SQLite would open beside the file is refused, before and after opening."""
-        code = (
-            "import os, sys; from store_contract import example;"
-            "from kcl.cache.stores.sqlite import Database, Rows\n"
-            "plant = [lambda at: os.mkfifo(at, 0o600), os.mkdir, lambda at: os.symlink(at + '-target', at)]\n"
-            "def said(use, *values):\n"
-            "    try: return use(*values)\n"
-            "    except Exception as error: return type(error).__name__\n"
-            "for make, suffix in [(make, suffix) for suffix in sys.argv[2:] for make in plant]:\n"
-            "    opened = Rows(sys.argv[1]); opened.put(example(1), b'blob'); listed = Database(opened.location)\n"
-            "    beside = opened.location + suffix; listed.get(example(1)); make(beside)\n"
-            "    stores = [opened, listed, Rows(sys.argv[1]), Database(opened.location)]\n"
-            "    print(*[said(one.get, example(1)) for one in stores], end=' ')\n"
-            "    print(*[said(one.put, example(2), b'new') for one in stores[::2]], flush=True)\n"
-            "    os.rmdir(beside) if os.path.isdir(beside) else os.unlink(beside)\n"
-            "print(opened.get(example(1)), opened.get(example(2)), os.path.lexists(beside + '-target'))\n"
-        )
-        process = python(code, str(tmp_path), *trust.SIDECARS)
-        try:
-            lines = process.communicate(timeout=60)[0].splitlines()
-        finally:
-            process.kill()
-        assert lines == [" ".join(["UnusableDirectory"] * 6)] * 9 + ["b'blob' None False"]
-
-    def test_huge_row(self, rows: Rows) -> None:
-        """A row that is longer than any entry is cut, and one is not put."""
-        with sqlite3.connect(rows.location) as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO dict VALUES (?, zeroblob(?))", (example(8), ROW_LIMIT + 1)
-            )
-        connection.close()
-        assert len(rows.get(example(8)) or b"") == ROW_LIMIT
+    def test_a_row_that_is_longer_than_any_entry_is_cut_and_one_is_not_put(self, rows):
+        rows.ask("UPDATE dict SET key_value = zeroblob(?)", ROW_LIMIT + 1)
+        assert len(rows.get(example(8))) == ROW_LIMIT
         with pytest.raises(ValueError, match="above the limit"):
             rows.put(example(9), bytes(ROW_LIMIT + 1))
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-    @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-    def test_given_away(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    @AS_ROOT
+    @pytest.mark.parametrize(
+        ("mode", "suffixes"), [("DELETE", ["", "-journal"]), ("WAL", ["", "-wal", "-shm"])]
+    )
+    def test_given_away(self, tmp_path, monkeypatch, mode, suffixes):
         """Root gives the file to the user whom it serves, and SQLite the files that it opens beside it."""
         os.chown(tmp_path, 12345, 12345)
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path))
@@ -349,24 +296,19 @@ class TestFile:
             connection.execute(f"PRAGMA journal_mode = {mode}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM dict")
-            found = {
-                path.name.partition(".sqlite")[2]: path.stat().st_uid
-                for path in (tmp_path / "pytools").iterdir()
-            }
-            assert found == dict.fromkeys(
-                {"DELETE": ["", "-journal"], "WAL": ["", "-wal", "-shm"]}[mode], 12345
-            )
+            owners = {str(path): path.stat().st_uid for path in (tmp_path / "pytools").iterdir()}
+            assert owners == {rows.location + suffix: 12345 for suffix in suffixes}
 
-    def test_loose_directory(self, rows: Rows) -> None:
+    def test_loose_directory(self, rows):
         """A directory that others can write is refused for reading and writing."""
         os.chmod(os.path.dirname(rows.location), 0o777)
-        fresh = Rows(os.path.dirname(rows.location))
+        fresh = reopened(rows)
         for use in (lambda: fresh.get(example(1)), lambda: fresh.put(example(1), b"blob")):
             with pytest.raises(UnusableDirectory, match="chmod go-w"):
                 use()
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
-    def test_read_only(self, tmp_path: Path) -> None:
+    @AS_ROOT
+    def test_read_only(self):
         """A file that I may only read is read; a put is an error, and the file is not set aside."""
         code = (
             "import os, sys, sqlite3; from kcl.cache.stores.sqlite import Rows;"
@@ -374,26 +316,20 @@ class TestFile:
             "os.setgid(12345); os.setuid(12345); store = Rows(sys.argv[1]); print(store.get(example(1)))\n"
             "try: store.put(example(1), b'new')\nexcept sqlite3.OperationalError as error: print(error)"
         )
-        place = (
-            Path("/tmp") / f"kcl-test-{os.getpid()}-{tmp_path.name}"
-        )  # tmp_path's ancestors are closed to others
-        store = Rows(place)
-        store.put(example(1), b"blob")
-        try:
-            os.chmod(store.location, 0o400)
-            os.chown(store.location, 12345, 12345)
-            os.chown(place, 12345, 12345)
-            os.chmod(place, 0o500)
-            output = python(code, str(place)).communicate()[0].splitlines()
+        # Those of tmp_path are closed to others.
+        with tempfile.TemporaryDirectory(dir="/tmp") as place:
+            store = Rows(place)
+            store.put(example(1), b"blob")
+            for path, mode in ((store.location, 0o400), (place, 0o500)):
+                os.chmod(path, mode)
+                os.chown(path, 12345, 12345)
+            output = python(code, place).communicate()[0].splitlines()
             assert output == ["b'blob'", "attempt to write a readonly database"]
             assert not os.path.exists(store.location + ASIDE)
-        finally:
-            os.unlink(store.location)
-            os.rmdir(place)
 
 
 class TestDatabase:
-    def test_same(self, rows: Rows) -> None:
+    def test_same(self, rows):
         """It reads what was put, without making anything."""
         rows.put(example(2), b"")
         database = Database(rows.location)
@@ -410,7 +346,7 @@ class TestDatabase:
         assert Database(rows.location + "none").get(example(1)) is None
         assert not os.path.exists(rows.location + "none")
 
-    def test_many(self, rows: Rows) -> None:
+    def test_many(self, rows):
         """A scan of more rows than one statement reads yields each once, in the order of their making."""
         blobs = [(example(number), b"blob") for number in range(1000, 2200)]
         rows.ask("DELETE FROM dict")
@@ -418,68 +354,53 @@ class TestDatabase:
         rows.connection.executemany("INSERT INTO dict VALUES (?, ?)", blobs)
         assert list(rows.scan()) == [place for place, _blob in blobs]
 
-    def test_what_is_no_row_of_kcl(self, rows: Rows) -> None:
-        """A row that is no entry's is not listed."""
-        with sqlite3.connect(rows.location) as connection:
-            connection.execute("INSERT INTO dict VALUES (?, ?)", ("other", b"1"))
+    def test_another_row_is_not_listed(self, rows):
+        rows.ask("INSERT INTO dict VALUES (?, ?)", "other", b"1")
         assert len(list(Database(rows.location).scan())) == 10
 
 
-class Bomb:
-    """Unpickling it creates a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str, str]]:
-        return open, (str(self.path), "w")
-
-
 class TestPytools:
-    def test_same_file(self, tmp_path: Path) -> None:
+    def test_same_file(self, tmp_path):
         """Table and name are those of the installed pytools, but for the patch release; pytools empties the file."""
-        theirs: PersistentDict[str, bytes] = PersistentDict(
-            GENERATED, container_dir=str(tmp_path), safe_sync=False
-        )
+        place = {"container_dir": str(tmp_path), "safe_sync": False}
+        theirs, ours = PersistentDict(GENERATED, **place), Rows(tmp_path / "ours")
         theirs["key"] = b"value"
-        ours = Rows(tmp_path / "ours")
         ours.put(example(1), b"blob")
-        python = "{}.{}".format(*sys.version_info)
+        suffix = "-{}.{}.sqlite".format(*sys.version_info)
         name = os.path.basename(ours.location)
-        assert os.path.basename(theirs.filename).startswith(name.removesuffix(f"-{python}.sqlite"))
-        assert name.endswith(f"-{python}.sqlite")
+        assert name.endswith(suffix)
+        assert os.path.basename(theirs.filename).startswith(name.removesuffix(suffix))
         command = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('dict')"
-        tables = [
+        one, other = (
             sqlite3.connect(path).execute(command).fetchall()
             for path in (theirs.filename, ours.location)
-        ]
-        assert tables[0] == tables[1]
-        os.replace(ours.location, theirs.filename)
-        again: PersistentDict[str, bytes] = PersistentDict(
-            GENERATED, container_dir=str(tmp_path), safe_sync=False
         )
-        again.clear()
+        assert one == other
+        os.replace(ours.location, theirs.filename)
+        PersistentDict(GENERATED, **place).clear()
         os.replace(theirs.filename, ours.location)
         assert ours.get(example(1)) is None
 
-    def test_pickles_stay_bytes(self, tmp_path: Path, rows: Rows) -> None:
-        """A row that holds a pickle, as pytools would have written it, is handed out as bytes by every method."""
-        mark = tmp_path / "unpickled"
-        bomb = pickle.dumps((example(1), Bomb(mark)))
-        with sqlite3.connect(rows.location) as connection:
-            connection.execute("UPDATE dict SET key_value = ?", (bomb,))
-        assert rows.get(example(1)) == Database(rows.location).get(example(1)) == bomb
+    def test_pickles_stay_bytes(self, rows):
+        """A row that holds a pickle, as pytools would have written it, is handed out as bytes."""
+        pickled = pickle.dumps((example(1), "value"))
+        rows.ask("UPDATE dict SET key_value = ?", pickled)
+        assert rows.get(example(1)) == Database(rows.location).get(example(1)) == pickled
         assert len(list(rows.scan())) == 10
-        rows.delete(example(3))
-        rows.put(example(4), b"new")
-        assert not mark.exists()
-        pickle.loads(bomb)
-        assert mark.exists()  # it would have gone off
 
 
+def forked(status):
+    """Fork a child that ends with a status, at most after 20 seconds; return its number."""
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(status())
+    return child
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 class TestProcesses:
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-    def test_fork_then_use(self, tmp_path: Path) -> None:
+    def test_fork_then_use(self, tmp_path):
         """Forked children, also of a parent whose threads are using the store, read and write on their own."""
         code = (
             "import os, sys, threading; from kcl.cache.stores.sqlite import Rows\n"
@@ -504,36 +425,28 @@ class TestProcesses:
         process = python(code, str(tmp_path))
         assert process.communicate(timeout=60)[0] == "10 10\n"
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-    def test_threads_that_fork_at_once(self, rows: Rows) -> None:
+    def test_threads_that_fork_at_once(self, rows):
         """Each thread that forks lets go of what it held back itself, so that a step in any thread goes on."""
-        children: list[int] = []
+        children = []
 
-        def fork(_number: int) -> None:
+        def fork(_number):
             for _ in range(5):
-                child = os.fork()
-                if not child:
-                    signal.alarm(20)  # ends a child in which the step waits for ever
-                    os._exit(rows.get(example(1)) != b"1")
-                children.append(child)
+                children.append(forked(lambda: rows.get(example(1)) != b"1"))
 
         at_once(fork, 6)
         assert [os.waitpid(child, 0)[1] for child in children] == [0] * 30
-        found: list[bytes | None] = []
+        found = []
         thread = threading.Thread(target=lambda: found.append(rows.get(example(1))), daemon=True)
         thread.start()
         thread.join(20)
         assert found == [b"1"]
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-    def test_fork_beside_one_that_takes_long(
-        self, rows: Rows, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_fork_beside_one_that_takes_long(self, rows, monkeypatch):
         """A child opens the file although another thread held its turn for longer than the fork waited for it."""
         monkeypatch.setattr(sqlite, "_FORK_SECONDS", 0.05)
         held, over = threading.Event(), threading.Event()
 
-        def hold() -> None:
+        def hold():
             with sqlite._state().turn:
                 held.set()
                 over.wait(60)
@@ -541,10 +454,7 @@ class TestProcesses:
         thread = threading.Thread(target=hold)
         thread.start()
         assert held.wait(60)
-        child = os.fork()
-        if not child:
-            signal.alarm(20)  # ends a child that waits for ever
-            os._exit(rows.get(example(1)) != b"1")
+        child = forked(lambda: rows.get(example(1)) != b"1")
         over.set()
         thread.join()
         assert os.waitpid(child, 0)[1] == 0

@@ -1,13 +1,12 @@
 """Caches of a driver that has asked for its programs, and users of the helper."""
 
 import json
-import pathlib
 import shutil
 
 import pytest
 from harness import Child, once
 from many_programs import DRIVER, NUMBERS, ON_POCL
-from promote_bench import Bench, User, make_user
+from promote_bench import Bench, make_user
 
 
 @pytest.fixture(scope="session")
@@ -31,13 +30,13 @@ def run(full, child):
 
 
 @pytest.fixture(scope="session")
-def user(tmp_path_factory: pytest.TempPathFactory) -> User:
+def user(tmp_path_factory):
     """A process that ran before."""
     return make_user(tmp_path_factory.mktemp("user"))
 
 
 @pytest.fixture
-def bench(user: User, tmp_path: pathlib.Path) -> Bench:
+def bench(user, tmp_path):
     """A fresh place to work at."""
     return Bench(user, tmp_path)
 

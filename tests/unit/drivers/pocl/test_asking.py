@@ -25,13 +25,9 @@ SIZES = """
 
     @kcl.kernel
     def twice():
-        return kcl.Source(
-            "__kernel void twice(__global float *x, int n, int w) { x[get_global_id(0)] *= 2; }",
-            entry="twice",
-            arguments=[kcl.Array("x", np.float32, "(n,)", "inout"), *(kcl.Scalar(name, np.int32) for name in "nw")],
-            global_size="(n,)",
-            local_size="(w,)",
-        )
+        text = "__kernel void twice(__global float *x, int n, int w) { x[get_global_id(0)] *= 2; }"
+        arguments = [kcl.Array("x", np.float32, "n", "inout"), *(kcl.Scalar(name, np.int32) for name in "nw")]
+        return kcl.Source(text, entry="twice", arguments=arguments, global_size="n", local_size="w")
 
     context = cl.create_some_context(interactive=False)
     queue = cl.CommandQueue(context)
@@ -107,18 +103,16 @@ class TestAwaited:
 
     def test_as_long_as_the_builds(self, awaited):
         """A run waits no longer than the builds of what is missing take, with their first launches."""
-        assert awaited(0, seconds=0.2) is False
-        assert helper_use().worth <= 0
-        assert awaited(1, seconds=0.2) is False
-        assert helper_use().worth <= 0
+        for number in (0, 1):
+            assert awaited(number, seconds=0.2) is False
+            assert helper_use().worth <= 0
         assert helper_use().stall.seconds < 2
 
     def test_in_pocls_cache(self, awaited, bench, monkeypatch):
         """A program that PoCL's own cache here has is built at once: nothing is waited for."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
         assert awaited(0, seconds=60) is False
-        assert helper_use().stall.seconds == 0
-        assert helper_use().worth == 0
+        assert helper_use().stall.seconds == helper_use().worth == 0
         monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
         assert awaited(0, seconds=0.2) is False
         assert helper_use().stall.seconds > 0
@@ -153,17 +147,15 @@ def entries(project):
     return sorted(project.binaries.scan())
 
 
+RUN = ("-m", "kcl", "run")
+
+
 class TestWhen:
     def test_exit(self, pocl):
         """Under `KCL_PROMOTE=exit` all entries are completed after the process."""
         pocl.run("pair", KCL_PROMOTE="exit")
         pocl.finish()
         assert len(entries(pocl)) == 2
-
-    def test_launcher(self, pocl):
-        """Under an MPI launcher entries are completed too: the second run hits in every layer."""
-        for warm in (False, True):
-            pocl.run("pair", warm=warm, PMI_SIZE="1")
 
     def test_off(self, pocl):
         """Under `KCL_PROMOTE=off` jobs are written, and no helper is started; a later run has them done."""
@@ -172,20 +164,15 @@ class TestWhen:
         assert (len(queue.jobs()), queue.has_helper(), entries(pocl)) == (2, False, [])
         pocl.run("pair", warm=True, KCL_STRICT="hit")
 
-    def test_killed(self, pocl):
-        """A process that is killed after its first launches leaves its jobs; the next run has them done and hits."""
-        killed = pocl.child.run(SIZES + KILL, "16", KCL_PROMOTE="exit", **ON_POCL)
+    @pytest.mark.parametrize(
+        ("code", "options"), [(SIZES, ()), (UNCHANGED, RUN)], ids=["seen", "unseen"]
+    )
+    def test_killed(self, pocl, code, options):
+        """A killed process leaves its jobs, also of launches that kcl does not see; the next run has them done and hits."""
+        killed = pocl.child.run(code + KILL, "16", options=options, KCL_PROMOTE="exit", **ON_POCL)
         assert killed.returncode == -signal.SIGKILL
         assert entries(pocl) == []
-        again = pocl.child.run(SIZES, "16", KCL_STRICT="hit", **ON_POCL)
-        assert again.returncode == 0, again.stderr
-
-    def test_killed_unseen(self, pocl):
-        """A process that is killed leaves the jobs of programs whose launches kcl does not see, too."""
-        options = ("-m", "kcl", "run")
-        killed = pocl.child.run(UNCHANGED + KILL, "1", options=options, **ON_POCL)
-        assert killed.returncode == -signal.SIGKILL
-        again = pocl.child.run(UNCHANGED, "1", options=(*options, "--strict", "hit"), **ON_POCL)
+        again = pocl.child.run(code, "16", options=options, KCL_STRICT="hit", **ON_POCL)
         assert again.returncode == 0, again.stderr
 
     def test_flush(self, pocl):
@@ -194,18 +181,21 @@ class TestWhen:
         assert pocl.child.json(code, "16", KCL_PROMOTE="off", **ON_POCL) == [True, [1, 1], True]
         assert len(entries(pocl)) == 1
 
+    def test_flush_on_a_terminal(self, pocl):
+        """Where progress is shown and nobody takes it, a line says how far it is."""
+        head = "    from kcl.cache import progress\n    progress.AFTER = 0\n"
+        code = f"{head}{SIZES}    assert kcl.flush()\n"
+        done = pocl.child.run(code, "16", KCL_PROMOTE="off", KCL_PROGRESS="1", **ON_POCL)
+        assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
+
     def test_failure_is_said(self, pocl):
         """Where the helper cannot complete an entry, `kcl flush` and `kcl status` say why, until it can."""
         child = pocl.child
         assert child.run(SIZES, "16", KCL_PROMOTE="off", **ON_POCL).returncode == 0
         queue = JobQueue(str(child.cache / "kcl"))
         (job,) = queue.jobs()
-        folder = (
-            child.cache
-            / "pyopencl"
-            / places.BINARIES
-            / queue.read(job).metadata["address"].partition("/")[0]
-        )
+        device = queue.read(job).metadata["address"].partition("/")[0]
+        folder = child.cache / "pyopencl" / places.BINARIES / device
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
         folder.write_text("a file in the place of the device's folder")
         for command in ("flush", "status"):
@@ -215,16 +205,6 @@ class TestWhen:
         folder.unlink()
         assert child.run(SIZES, "16", KCL_PROMOTE="background", **ON_POCL).returncode == 0
         assert child.python("-m", "kcl", "flush").stdout == "every entry is complete\n"
-
-    def test_flush_on_a_terminal(self, pocl):
-        """Where progress is shown and nobody takes it, a line says how far it is."""
-        code = (
-            "    from kcl.cache import progress\n    progress.AFTER = 0\n"
-            + SIZES
-            + "    assert kcl.flush()\n"
-        )
-        done = pocl.child.run(code, "16", KCL_PROMOTE="off", KCL_PROGRESS="1", **ON_POCL)
-        assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
 
 
 # A program that writes its header anew, of one size and with one time, before each build.
@@ -251,8 +231,7 @@ REWRITTEN = """
 
 def test_header_rewritten(pocl):
     """A program that writes a header before each build hits from its second run on; its jobs need no helper."""
-    for strict in ((), ("--strict", "hit")):
-        options = ("-m", "kcl", "run", *strict)
+    for options in (RUN, (*RUN, "--strict", "hit")):
         done = pocl.child.run(REWRITTEN, options=options, **ON_POCL, KCL_PROMOTE="off")
         assert done.returncode == 0, done.stderr
     assert JobQueue(str(pocl.child.cache / "kcl")).jobs() == []
@@ -296,6 +275,17 @@ def libraries(folder):
     }
 
 
+THRICE = """
+    @kcl.kernel
+    def thrice():
+        arguments = [kcl.Array("x", np.float32, "(64,)", "inout")]
+        return twice.__wrapped__().kernel("thrice", arguments=arguments, global_size=(8, 8), local_size=(4, 2))
+
+    if size == 32:
+        thrice()(queue, x=x)
+"""
+
+
 class TestPartialHits:
     def test_new_size(self, pocl):
         """Code of a local size that the entry lacks is reported and added; then PoCL generates no code for either."""
@@ -317,18 +307,8 @@ class TestPartialHits:
 
     def test_other_kernel(self, pocl):
         """The kernel that was launched is named, not the one that the text was first built for."""
-        code = SIZES.replace(
-            "; }", "; } __kernel void thrice(__global float *x) { x[get_global_id(0)] *= 3; }"
-        )
-        code += """
-    @kcl.kernel
-    def thrice():
-        arguments = [kcl.Array("x", np.float32, "(64,)", "inout")]
-        return twice.__wrapped__().kernel("thrice", arguments=arguments, global_size=(8, 8), local_size=(4, 2))
-
-    if size == 32:
-        thrice()(queue, x=x)
-"""
+        thrice = "; } __kernel void thrice(__global float *x) { x[get_global_id(0)] *= 3; }"
+        code = SIZES.replace("; }", thrice) + THRICE
         assert pocl.child.run(code, "16", **ON_POCL).returncode == 0
         pocl.finish()
         partial = pocl.child.run(code, "16,32", KCL_REPORT="1", **ON_POCL)
@@ -340,9 +320,7 @@ class TestPartialHits:
 def test_explained(pocl):
     """A miss is explained at exit with the text of a program that is handed to a helper then."""
     for number in "12":
-        run = pocl.child.run(
-            UNCHANGED, number, options=("-m", "kcl", "run", "--explain"), **ON_POCL
-        )
+        run = pocl.child.run(UNCHANGED, number, options=(*RUN, "--explain"), **ON_POCL)
         assert run.returncode == 0, run.stderr
     assert run.stderr.splitlines()[1:] == [
         "  OpenCL C changed",

@@ -3,9 +3,9 @@
 import os
 import shutil
 import signal
-import threading
 
-from promote_bench import LIMIT_SECONDS, Bench, until, works
+from at_once import at_once
+from promote_bench import LIMIT_SECONDS, until, works
 
 from kcl.cache.locks import STOPPED, close_lock, sign, state_of
 from kcl.drivers.pocl import client
@@ -14,62 +14,49 @@ from kcl.drivers.pocl import client
 class TestDismiss:
     """A helper that has nothing to do ends when it is told to, so that the folder can be removed."""
 
-    def test_folder_can_be_removed(self, bench: Bench) -> None:
-        """No helper and no directory of one is left, and nobody makes the folder again."""
-        bench.request(1)
-        assert client.idle(bench.folder, LIMIT_SECONDS)
+    def test_folder_can_be_removed(self, bench):
+        """No helper and no directory of one is left, and nobody makes the folder again; without a helper no more."""
+        bench.completed(1)
         helper = bench.queue.holder()
         client.dismiss(bench.folder)
         assert not bench.queue.has_helper()
         assert works(bench) == []
         shutil.rmtree(bench.folder)
         until(lambda: not os.path.exists(f"/proc/{helper}"), "the end of the process")
+        client.dismiss(bench.folder)
         assert not os.path.exists(bench.folder)
 
-    def test_work_goes_first(self, bench: Bench) -> None:
+    def test_work_goes_first(self, bench):
         """A job that another process writes at that moment is done, by this helper or by the next."""
-        bench.request(0)
-        assert client.idle(bench.folder, LIMIT_SECONDS)
+        bench.completed(0)
         for number in (1, 2):
             bench.request(number)
             client.dismiss(bench.folder)
             assert client.idle(bench.folder, LIMIT_SECONDS, starts=True)
-            assert bench.entry(number).metadata["complete"] is True
-
-    def test_nobody_there(self, bench: Bench) -> None:
-        """Without a helper nothing is written."""
-        client.dismiss(bench.folder)
-        assert not os.path.exists(bench.folder)
+            assert bench.are_complete(number)
 
 
-class TestQuiet:
-    def test_drops_jobs(self, bench: Bench) -> None:
-        """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
-        bench.queued(1)
-        assert client.quiet(bench.folder, 5.0)
-        assert bench.queue.jobs() == []
-
-    def test_unsigned(self, bench: Bench) -> None:
-        """The last helper's process is not asked to end if another one holds the lock."""
-        bench.queued(1)
-        held = bench.queue.lock()
-        sign(held)
-        close_lock(held)
-        assert bench.queue.holder() == os.getpid()
-        with bench.locked():
-            assert not client.quiet(bench.folder, 0.1)
-        assert client.quiet(bench.folder, 5.0)
+def test_quiet(bench):
+    """Jobs that wait are dropped; the last helper's process is not asked to end if another one holds the lock."""
+    bench.queued(1)
+    held = bench.queue.lock()
+    sign(held)
+    close_lock(held)
+    assert bench.queue.holder() == os.getpid()
+    with bench.locked():
+        assert not client.quiet(bench.folder, 0.1)
+    assert client.quiet(bench.folder, 5.0)
+    assert bench.queue.jobs() == []
 
 
 class TestWait:
-    def test_until_published(self, bench: Bench) -> None:
-        """Whoever waits finds the entry when the job has gone."""
+    def test_whoever_waits_finds_the_entry_when_the_job_has_gone(self, bench):
         bench.queued(1)
         client.wait(bench.folder, bench.key(1).digest, client.Stall(), LIMIT_SECONDS)
         assert bench.queue.find(bench.key(1).digest) is None
         assert bench.entry(1) is not None
 
-    def test_most(self, bench: Bench) -> None:
+    def test_most(self, bench):
         """The wait for a helper that shows no progress ends after `most` seconds, also within its patience."""
         bench.queued(1)
         stall = client.Stall()
@@ -78,7 +65,7 @@ class TestWait:
         assert waited >= 0.1
         assert stall.seconds <= waited
 
-    def test_progress(self, bench: Bench) -> None:
+    def test_progress(self, bench):
         """The seconds without progress count over several waits, and from the start after each sign of progress."""
         bench.queued(1)
         digest = bench.key(1).digest
@@ -91,25 +78,15 @@ class TestWait:
             waited = client.wait(bench.folder, digest, stall, 0.2)
         assert waited >= stall.seconds >= 0.2
 
-    def test_threads(self, bench: Bench) -> None:
+    def test_threads(self, bench):
         """Threads that wait side by side are patient for as long as one alone."""
         bench.queued(1)
-        stall, waited = client.Stall(), list[float]()
-
-        def wait() -> None:
-            waited.append(client.wait(bench.folder, bench.key(1).digest, stall, 0.5))
-
+        stall, digest, waited = client.Stall(), bench.key(1).digest, []
         with bench.locked():
-            threads = [threading.Thread(target=wait) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert len(waited) == 4
+            at_once(lambda _: waited.append(client.wait(bench.folder, digest, stall, 0.5)), 4)
         assert min(waited) >= 0.5
 
-    def test_stopped(self, bench: Bench) -> None:
-        """A process does not wait for a helper that is stopped."""
+    def test_a_stopped_helper_is_not_waited_for(self, bench):
         bench.queued(1)
         with bench.helper() as helper:
             until(
@@ -118,7 +95,6 @@ class TestWait:
             helper.send_signal(signal.SIGSTOP)
             try:
                 until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")
-                digest = bench.key(1).digest
-                assert client.wait(bench.folder, digest, client.Stall(), 3600) == 0
+                assert client.wait(bench.folder, bench.key(1).digest, client.Stall(), 3600) == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

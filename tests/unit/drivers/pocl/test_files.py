@@ -33,7 +33,7 @@ def private(tmp_path):
     return WorkCache(str(tmp_path / "private"))
 
 
-def program(root: pathlib.Path, place: str = PLACE, content: bytes = SOUND) -> pathlib.Path:
+def program(root, place=PLACE, content=SOUND):
     """Write a program as PoCL leaves it."""
     folder = root / place
     folder.mkdir(parents=True)
@@ -51,39 +51,31 @@ def test_seeded(private, tmp_path):
         private.used()
 
 
-def test_old_programs(private, tmp_path):
-    """What was compiled before is not copied."""
+@pytest.mark.parametrize("is_link", [False, True])
+def test_not_seeded(private, tmp_path, is_link):
+    """What was compiled before is not copied, and no link in the user's cache is read."""
     folder = program(tmp_path / "user")
-    os.utime(folder, (1e9, 1e9))
-    for path in folder.iterdir():
-        os.utime(path, (1e9, 1e9))
-    private.seed(str(tmp_path / "user"), since=2e9)
-    assert private.files(PLACE) == {}
-
-
-def test_link_is_not_followed(private, tmp_path):
-    """A link in the user's cache is not read."""
-    (tmp_path / "secret").write_bytes(b"secret")
-    folder = tmp_path / "user" / PLACE
-    folder.mkdir(parents=True)
-    (folder / BITCODE).symlink_to(tmp_path / "secret")
-    private.seed_one(str(tmp_path / "user"), PLACE)
+    if is_link:
+        (folder / BITCODE).rename(tmp_path / "secret")
+        (folder / BITCODE).symlink_to(tmp_path / "secret")
+        private.seed_one(str(tmp_path / "user"), PLACE)
+    else:
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (1e9, 1e9))
+        private.seed(str(tmp_path / "user"), since=2e9)
     assert private.files(PLACE) == {}
 
 
 def test_used(private):
-    """The one program that was built is named; after it is forgotten there is none."""
-    program(pathlib.Path(private.path))
+    """The one program that was built is named; none, after it is forgotten, and two are an error."""
+    root = pathlib.Path(private.path)
+    program(root)
     assert private.used() == PLACE
     private.forget(PLACE)
     with pytest.raises(ValueError, match="0 programs"):
         private.used()
-
-
-def test_two_programs(private):
-    """Two programs where one was built are an error."""
-    program(pathlib.Path(private.path))
-    program(pathlib.Path(private.path), "CD/" + "E" * 37)
+    for place in (PLACE, "CD/" + "E" * 37):
+        program(root, place)
     with pytest.raises(ValueError, match="2 programs"):
         private.used()
     private.clear()
@@ -118,8 +110,9 @@ def names(cache):
 
 class TestDamaged:
     def test_whole(self, cache):
-        """What PoCL wrote is whole."""
+        """What PoCL wrote is whole; a file that is not PoCL's code is no damage."""
         assert len(files(cache)) >= 24
+        (files(cache)[0].parent / "notes.txt").write_bytes(b"")
         assert names(cache) == set()
 
     def test_kinds(self, cache):
@@ -129,31 +122,18 @@ class TestDamaged:
             SPOILS[number // 2 % len(SPOILS)](dice, path, path.read_bytes())
         assert names(cache) == set(map(str, files(cache)))
 
-    def test_every_cut(self, cache):
-        """However much is missing, it is seen."""
+    def test_however_much_is_missing_it_is_seen(self, cache):
         for fault, end in ((bitcode_fault, ".bc"), (library_fault, ".so")):
             content = next(path.read_bytes() for path in files(cache) if path.suffix == end)
             assert not fault(content)
             assert all(fault(content[:length]) for length in range(len(content)))
 
-    def test_others(self, cache):
-        """A file that is not PoCL's code is no damage."""
-        (files(cache)[0].parent / "notes.txt").write_bytes(b"")
-        assert names(cache) == set()
 
-
-class TestStub:
-    def test_symbol(self, tmp_path) -> None:
-        """The dynamic linker loads the library and finds the one symbol."""
-        path = tmp_path / "k.so"
-        path.write_bytes(stub("_pocl_kernel_k_workgroup"))
-        loaded = ctypes.CDLL(str(path))
-        assert hasattr(loaded, "_pocl_kernel_k_workgroup")
-        assert not hasattr(loaded, "_pocl_kernel_j_workgroup")
-
-    @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 254])
-    def test_names(self, tmp_path, length: int) -> None:
-        """Names of at most 254 letters fit; those of kernels with a stub are shorter."""
-        path = tmp_path / "k.so"
-        path.write_bytes(stub("k" * length))
-        assert hasattr(ctypes.CDLL(str(path)), "k" * length)
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 254])
+def test_stub(tmp_path, length):
+    """The dynamic linker finds the one symbol, of at most 254 letters; those of kernels with a stub are shorter."""
+    path = tmp_path / "k.so"
+    path.write_bytes(stub("k" * length))
+    loaded = ctypes.CDLL(str(path))
+    assert hasattr(loaded, "k" * length)
+    assert not hasattr(loaded, "j" * length)

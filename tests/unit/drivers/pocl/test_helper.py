@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from promote_bench import LIMIT_SECONDS, ROOT, Bench, begun, python, until, works
+from harness import run_command
+from promote_bench import LIMIT_SECONDS, ROOT, begun, python, until, works
 
 from kcl.base import settings
 from kcl.drivers.pocl import client, jobs, poclbin
@@ -40,7 +41,7 @@ import os, signal
 from kcl.drivers.pocl.complete import Workshop
 
 def make(self, job, written, real=Workshop.make):
-    if {when}:
+    if job.metadata["kernel"] == "f":
         for _ in range(2):
             os.kill(os.getpid(), signal.{name})
     return real(self, job, written)
@@ -50,90 +51,61 @@ Workshop.make = make
 
 
 class TestLife:
-    def test_ends_by_itself(self, bench: Bench) -> None:
-        """When the work is done the helper ends and leaves no directory, no job and no temporary file."""
-        for number in range(3):
-            bench.request(number)
+    def test_ends_by_itself(self, bench):
+        """When the work is done the helper ends and leaves nothing but entries; it is no child of the one who asks."""
+        before = _children()  # of other tests
+        bench.request(0, 1, 2)
+        assert _children() <= before
         assert client.idle(bench.folder, LIMIT_SECONDS)
         until(lambda: not bench.queue.has_helper() and not works(bench), "the helper's end")
         assert bench.left() == []
-        assert all(bench.entry(number) for number in range(3))
+        assert bench.are_complete(0, 1, 2)
 
-    def test_by_hand(self, bench: Bench) -> None:
-        """The helper can be started by hand, as the module's docstring says."""
+    def test_the_helper_can_be_started_by_hand_as_the_modules_docstring_says(self, bench):
         bench.queued(1)
         command = [sys.executable, "-m", "kcl.drivers.pocl.helper", bench.folder]
         environment = {**settings.environment(), "PYTHONPATH": str(ROOT)}
-        assert (
-            subprocess.run(
-                command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS
-            ).returncode
-            == 0
-        )
+        assert run_command(command, env=environment, cwd=bench.root).returncode == 0
         assert bench.entry(1) is not None
 
-    def test_one_for_two_processes(self, bench: Bench) -> None:
+    def test_one_for_two_processes(self, bench):
         """Two processes that ask at the same time have one helper between them, and it does the work of both."""
-        halves: list[list[tuple[str, str]]] = [[], []]
+        halves = [[], []]
         for number in range(3):
-            halves[number % 2].append((bench.address(number), str(_written(bench, number))))
-        ends: list[bool] = []
-        askers = [
-            threading.Thread(
-                target=lambda half=half: ends.append(python(ASK, bench.folder, json.dumps(half)))
-            )
-            for half in halves
-        ]
-        for asker in askers:
-            asker.start()
-        at_once = 0
-        while any(asker.is_alive() for asker in askers):
-            at_once = max(
-                at_once, len(set(works(bench)))
-            )  # a slow machine may have one helper after the other
-            time.sleep(0.001)
-        assert ends == [True, True]
+            path = bench.root / f"{number}.job"
+            path.write_bytes(bench.job(number).pack())
+            halves[number % 2].append((bench.address(number), str(path)))
+        with ThreadPoolExecutor(2) as pool:
+            askers = [pool.submit(python, ASK, bench.folder, json.dumps(half)) for half in halves]
+            at_once = 0
+            while not all(asker.done() for asker in askers):
+                # A slow machine may have one helper after the other.
+                at_once = max(at_once, len(set(works(bench))))
+                time.sleep(0.001)
+        assert [asker.result() for asker in askers] == [True, True]
         assert at_once == 1
-        assert all(bench.entry(number) for number in range(3))
+        assert all(map(bench.entry, range(3)))
 
-    def test_no_child_remains(self, bench: Bench) -> None:
-        """The process that asks has no child afterwards, and its helper is in another session."""
-        before = _children()  # of other tests
-        bench.request(1)
-        assert _children() <= before
-        assert client.idle(bench.folder, LIMIT_SECONDS)
-
-    def test_other_variables(self, bench: Bench) -> None:
-        """A job of a process with other variables of the driver is done under those."""
+    def test_a_job_is_done_under_the_variables_of_its_process(self, bench):
         bench.queued(1)
         bench.work(variables={"POCL_WORK_GROUP_METHOD": "loops"})
-        assert bench.entry(1).metadata["complete"] is True
+        assert bench.are_complete(1)
         assert bench.left() == []
 
-    def test_told_to_end(self, bench: Bench) -> None:
-        """SIGTERM ends the helper and its worker; the job is as good as new, the directory gone."""
-        bench.queued(0)
-        bench.queued(1)
-        helper = bench.helper()
-        until(lambda: begun(bench), "the first job")
-        helper.send_signal(signal.SIGTERM)
-        assert helper.wait(LIMIT_SECONDS) == 0
-        assert works(bench) == []
-        assert bench.queue.jobs()
-        bench.work()
-        assert bench.entry(0).metadata["complete"] is True
-
-    def test_beside_ranks(self, bench: Bench) -> None:
+    def test_beside_ranks(self, bench):
         """A helper of a process under an MPI launcher ends some seconds after that process, and its jobs stay."""
-        for number in (0, 1):
-            bench.queued(number)
-        rank = subprocess.Popen(["sleep", "0"])
+        bench.queued(0, 1)
+        rank = subprocess.Popen(["true"])
         rank.wait()
         code = "helper.AFTER_RANK_SECONDS = 0.0"
-        assert bench.helper(code=code, arguments=["", str(rank.pid)]).wait(LIMIT_SECONDS) == 0
+        bench.work(code=code, arguments=["", str(rank.pid)])
         assert len(bench.queue.jobs()) == 2
         assert works(bench) == []
-        # tests beside it use the processors
+
+    def test_processors_beside_ranks(self, bench):
+        """Beside a rank it has all processors, not the one of the rank alone."""
+        bench.queued(0)
+        # Tests beside it use the processors.
         code = f"""
             import os
             helper.NICENESS_BESIDE_RANKS = 0
@@ -147,12 +119,11 @@ class TestLife:
 
             helper.Helper.run = seen
         """
-        assert bench.helper(code=code, arguments=["", str(os.getpid())]).wait(LIMIT_SECONDS) == 0
+        bench.work(code=code, arguments=["", str(os.getpid())])
         assert bench.left() == []
-        # not the core of the rank alone
         assert (bench.root / "mask").read_text() == str(sorted(os.sched_getaffinity(0)))
 
-    def test_lacking_device(self, bench: Bench) -> None:
+    def test_lacking_device(self, bench):
         """A job for a device that this host lacks stays; it is named, and the other jobs are done."""
         bench.queued(0, device={"name": "another", "driver": "1"})
         bench.queued(1)
@@ -163,10 +134,9 @@ class TestLife:
         assert bench.entry(1) is not None
         assert client.idle(bench.folder, 0.0)
 
-    def test_unknown_container(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unknown_container(self, bench, monkeypatch):
         """Where PoCL writes an unknown container no entry is made, no further job is written, and people are told."""
-        for number in (0, 1):
-            bench.queued(number)
+        bench.queued(0, 1)
         bench.work(code="from kcl.drivers.pocl import poclbin\npoclbin.VERSIONS = ()")
         assert (bench.queue.jobs(), bench.entry(0), bench.entry(1)) == ([], None, None)
         assert bench.queue.unknown() == []  # by this kcl
@@ -179,31 +149,29 @@ class TestLife:
 
 
 class TestKilled:
-    def test_work_is_taken_up(self, bench: Bench) -> None:
-        """The next helper does all jobs of a helper that was killed in the middle of one; none counts as tried."""
-        for number in range(3):
-            bench.queued(number)
+    @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGKILL, -9)])
+    def test_work_is_taken_up(self, bench, number, status):
+        """The next helper does all jobs of one that was ended in the middle of one; none counts as tried."""
+        bench.queued(0, 1, 2)
         helper = bench.helper()
         until(lambda: begun(bench), "the first job")
-        helper.kill()
-        assert helper.wait() == -signal.SIGKILL
+        helper.send_signal(number)
+        assert helper.wait(LIMIT_SECONDS) == status
+        assert (works(bench) == []) is (status == 0)
         assert bench.queue.jobs()
         bench.work()
         assert bench.left() == []
-        for number in range(3):
-            assert bench.entry(number).metadata["complete"] is True
+        assert bench.are_complete(0, 1, 2)
 
-    def test_at_any_moment(self, bench: Bench) -> None:
+    def test_at_any_moment(self, bench):
         """Helpers killed at five moments of their lives leave whole entries or none, and nothing in the way."""
         for moment in range(5):
-            bench.queued(1)
-            bench.queued(2)
+            bench.queued(1, 2)
             helper = bench.helper()
             time.sleep(0.06 * moment)
             helper.kill()
             helper.wait()
-        bench.queued(1)
-        bench.queued(2)
+        bench.queued(1, 2)
         bench.work()
         bench.queue.sweep()  # a linker that outlived its worker may have written late
         assert bench.left() == []
@@ -211,33 +179,26 @@ class TestKilled:
         assert said["results"] == bench.user.results[1:]
         assert said["generated"] == []
 
-    @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGBUS"])
-    @pytest.mark.slow_cases(3)
-    def test_crash(self, bench: Bench, name: str) -> None:
-        """A job at which a worker crashes is dropped, which is said; the other jobs are done."""
-        bench.queued(0)
-        bench.queued(1)
-        bench.work(code=CRASH.format(name=name, when="job.metadata['kernel'] == 'f'"))
-        assert bench.queue.jobs() == []
-        assert bench.queue.failures() == [f"f: PoCL ended with {name}"]
+    @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS"])
+    @pytest.mark.slow_cases(2)
+    def test_worker(self, bench, name):
+        """A job at which a worker crashes is dropped, which is said, and that of a killed one stays; others are done."""
+        bench.queued(0, 1)
+        bench.work(code=CRASH.format(name=name))
+        assert bench.are_complete(1)
         assert bench.entry(0) is None
-        assert bench.entry(1).metadata["complete"] is True
-
-    def test_killed_worker(self, bench: Bench) -> None:
-        """The job of a worker that is killed from outside stays for the next helper; this one does the others."""
-        bench.queued(0)
-        bench.queued(1)
-        bench.work(code=CRASH.format(name="SIGKILL", when="job.metadata['kernel'] == 'f'"))
+        if name != "SIGKILL":
+            assert bench.queue.jobs() == []
+            assert bench.queue.failures() == [f"f: PoCL ended with {name}"]
+            return
         assert len(bench.queue.jobs()) == 1
-        assert bench.entry(1).metadata["complete"] is True
         bench.work()
-        assert bench.entry(0).metadata["complete"] is True
+        assert bench.are_complete(0)
 
 
 class TestFaults:
     @pytest.mark.parametrize("place", ["kcl", "kcl/pending"])
-    def test_untrusted_folder(self, bench: Bench, place: str) -> None:
-        """In a folder that others can write the helper does nothing."""
+    def test_in_a_folder_that_others_can_write_the_helper_does_nothing(self, bench, place):
         bench.queued(1)
         (bench.root / place).chmod(0o777)
         bench.work()
@@ -245,98 +206,78 @@ class TestFaults:
         (bench.root / place).chmod(0o700)
         assert len(bench.queue.jobs()) == 1
 
-    def test_untrusted_store(self, bench: Bench) -> None:
+    def test_untrusted_store(self, bench):
         """Nothing is published into a store that others can write; the reason is said until the job is done."""
-        pathlib.Path(bench.store.location).mkdir(mode=0o700)
-        pathlib.Path(bench.store.location).chmod(0o777)
-        bench.queued(1)
-        bench.work()
-        assert os.listdir(bench.store.location) == []
-        assert bench.queue.jobs() == []
-        (words,) = jobs.pending(bench.folder).described()
-        assert words.startswith("1 program could not be completed: only: UnusableDirectory: ")
-        pathlib.Path(bench.store.location).chmod(0o700)
-        bench.queued(1)
-        bench.work()
-        assert jobs.pending(bench.folder).described() == []
-        assert bench.left() == []
+        place = pathlib.Path(bench.store.location)
+        place.mkdir(mode=0o700)
+        for mode, words in (
+            (0o777, "could not be completed: only: UnusableDirectory: "),
+            (0o700, ""),
+        ):
+            place.chmod(mode)
+            bench.queued(1)
+            bench.work()
+            assert bool(os.listdir(place)) is (mode == 0o700)
+            assert words in "".join(jobs.pending(bench.folder).described())
+        assert bench.left() == jobs.pending(bench.folder).described() == []
 
     @pytest.mark.parametrize("limit", [0, 4096, 60_000])
     @pytest.mark.slow_cases(3)
-    def test_full_disk(self, bench: Bench, limit: int) -> None:
+    def test_full_disk(self, bench, limit):
         """Where files cannot grow the helper ends, publishes nothing torn, and the next one can do the work."""
         bench.queued(0)
         limits = (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-        bench.helper(
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits), **SILENT
-        ).wait(LIMIT_SECONDS)
+        full = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits)}
+        bench.helper(**full, **SILENT).wait(LIMIT_SECONDS)
         assert bench.entry(0) is None
         bench.queued(0)
         bench.work()
-        assert bench.entry(0).metadata["complete"] is True
+        assert bench.are_complete(0)
         assert bench.left() == []
 
-    def test_folder_vanishes(self, bench: Bench) -> None:
-        """Where the whole cache is removed under it the helper ends."""
-        for number in range(3):
-            bench.queued(number)
+    def test_where_the_whole_cache_is_removed_under_it_the_helper_ends(self, bench):
+        bench.queued(0, 1, 2)
         helper = bench.helper(**SILENT)
         until(lambda: works(bench), "the helper")
         shutil.rmtree(bench.folder, ignore_errors=True)
         helper.wait(LIMIT_SECONDS)
-        bench.request(1)
-        assert client.idle(bench.folder, LIMIT_SECONDS)
+        bench.completed(1)
         assert bench.entry(1) is not None
 
-    def test_folder_made_anew(self, bench: Bench) -> None:
+    def test_folder_made_anew(self, bench):
         """A helper whose folder was removed under it leaves the jobs of the new folder to a new helper."""
         for _ in range(2):
-            bench.request(1)
-            assert client.idle(bench.folder, LIMIT_SECONDS)
-            assert bench.entry(1) is not None
-            shutil.rmtree(
-                bench.folder, ignore_errors=True
-            )  # under the helper, which waits for more jobs by now
+            assert bench.completed(1) is not None
+            # The helper waits for more jobs by now.
+            shutil.rmtree(bench.folder, ignore_errors=True)
             shutil.rmtree(bench.store.location)
 
-    def test_damaged_job(self, bench: Bench) -> None:
+    def test_damaged_job(self, bench):
         """Jobs that are damaged, or lack what a job has, are dropped; the others are done."""
         bench.queued(0)
         (job,) = bench.queue.jobs()
         path = pathlib.Path(bench.queue.folder, job.address)
-        blob = bytearray(path.read_bytes())
-        blob[-1] ^= 1
-        path.write_bytes(blob)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
         bench.queue.add(bench.job(2))  # no address, no process: nothing of what `request` adds
         bench.queued(1)
         bench.work()
         assert bench.queue.jobs() == []
         assert bench.queue.failures() == ["inc: KeyError: 'address'"]
-        assert bench.entry(0) is None
-        assert bench.entry(1) is not None
-        assert bench.entry(2) is None
+        assert [bench.entry(number) is None for number in range(3)] == [True, False, True]
 
-    def test_failing_request(self, bench: Bench) -> None:
+    def test_failing_request(self, bench):
         """A folder in which no job can be written is an error of the one who asks, who goes on without."""
         pathlib.Path(bench.folder).write_text("a file in the place of the folder")
         with pytest.raises((OSError, CacheFault)):
             bench.request(1)
 
-    def test_embedded(self, bench: Bench, monkeypatch) -> None:
-        """Where Python is part of an application, that application is not started as a helper."""
+    def test_no_application_is_started_as_a_helper(self, bench, monkeypatch):
         monkeypatch.setattr(sys, "executable", "/usr/bin/application")
         bench.request(1)
         assert len(bench.queue.jobs()) == 1
 
 
-def _children() -> set[str]:
+def _children():
     """Return the processes that are children of this one."""
     tasks = pathlib.Path("/proc/self/task").iterdir()
     return {child for task in tasks for child in (task / "children").read_text().split()}
-
-
-def _written(bench: Bench, number: int) -> pathlib.Path:
-    """Write a job into a file."""
-    path = bench.root / f"{number}.job"
-    path.write_bytes(bench.job(number).pack())
-    return path

@@ -21,16 +21,12 @@ def library():
 @pytest.fixture
 def facts(device):
     """What an entry says about platform and device."""
-    platform = device.platform
-    return (
-        {"name": platform.name, "version": platform.version},
-        {"name": device.name, "driver": device.driver_version},
-    )
+    platform = {"name": device.platform.name, "version": device.platform.version}
+    return platform, {"name": device.name, "driver": device.driver_version}
 
 
 @pytest.fixture
 def found(library, facts):
-    """The device that these facts name."""
     return library.device(*facts)
 
 
@@ -42,31 +38,26 @@ class TestLibrary:
         assert library.device(platform, {**device, "driver": "0"}) is None
         assert library.device({**platform, "version": "OpenCL 0"}, device) is None
 
-    def test_refused(self, library):
-        """A call that OpenCL refuses names itself and the status."""
+    def test_a_call_that_opencl_refuses_names_itself_and_the_status(self, library):
         with pytest.raises(RefusedCall, match=r"^clGetPlatformIDs: -30$"):
             library.call("clGetPlatformIDs", 0, None, None)
         with pytest.raises(RefusedCall, match=r"^clCreateKernel: -\d+$"):
             library.make("clCreateKernel", None, b"one")
 
-    def test_without_pyopencl(self, tmp_path):
-        """The lack of pyopencl's extension module is said."""
+    def test_the_lack_of_pyopencls_extension_module_is_said(self, tmp_path):
         with pytest.raises(OSError, match="no extension module"):
             Library(str(tmp_path))
 
 
 class TestProgram:
     def test_kernels(self, found):
-        """A program names its kernels, and refuses one that it lacks."""
+        """A program names its kernels, and refuses one that it lacks; source that does not compile is refused."""
         program = found.from_source(SOURCE, b"-DADDEND=1")
         assert sorted(program.kernel_names()) == ["one", "two"]
         program.create_kernels(["one", "two"])
         with pytest.raises(RefusedCall, match="clCreateKernel"):
             program.create_kernels(["three"])
         program.close()
-
-    def test_refused_source(self, found):
-        """Source that does not compile is refused."""
         with pytest.raises(RefusedCall, match="clBuildProgram"):
             found.from_source(SOURCE, b"")
 

@@ -1,12 +1,12 @@
 """kcl.drivers.pocl: PoCL's driver, whose entries a helper completes."""
 
-import pathlib
 import random
 
 import numpy as np
 import pyopencl as cl
 import pytest
 import slow
+from elementwise import elementwise
 from many_programs import SPOILS, SUMS
 
 import kcl
@@ -26,12 +26,7 @@ def test_added_options(monkeypatch):
 
 @kcl.kernel
 def fifth():
-    return kcl.Source(
-        "kernel void fifth(global float *x) { x[get_global_id(0)] += 5; }",
-        entry="fifth",
-        arguments=[kcl.Array("x", np.float32, "(4,)", "inout")],
-        global_size="(4,)",
-    )
+    return elementwise("fifth", "x[i] += 5;", x="inout")
 
 
 class SeenDevice:
@@ -64,14 +59,11 @@ class TestIdentity:
         """Another CPU of LLVM, the other sort of CPU device, and other features are another identity."""
         driver = Pocl()
         before = driver.identity(device)
-        other = SeenDevice(
-            device, version="OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"
-        )
-        assert driver.identity(other) != before
-        assert driver.folder(other) == "pocl-skylake-avx512"
+        version = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"
+        assert driver.identity(SeenDevice(device, version=version)) != before
+        assert driver.folder(SeenDevice(device, version=version)) == "pocl-skylake-avx512"
         version = device.version.replace("pthread-", "basic-").replace(": cpu-", ": basic-")
-        basic = SeenDevice(device, version=version)
-        assert driver.identity(basic) != before
+        assert driver.identity(SeenDevice(device, version=version)) != before
         monkeypatch.setattr(devices, "cpu_features", lambda: "sse2")
         assert driver.identity(device) != before
 
@@ -82,8 +74,7 @@ class TestIdentity:
         assert driver.folder(other) == device.name
 
     @pytest.mark.parametrize("name", ["pthread", "basic", "cpu", "cpu-minimal", "cpu-tbb"])
-    def test_tried(self, device, name):
-        """Entries are stored for PoCL's CPU devices, on any system."""
+    def test_entries_are_stored_for_pocls_cpu_devices_on_any_system(self, device, name):
         for system in ("x86_64-pc-linux-gnu-znver3", "arm64-apple-darwin24-cyclone"):
             version = f"OpenCL 3.0 PoCL HSTR: {name}-{system}"
             assert Pocl().untried(SeenDevice(device, version=version)) == ""
@@ -103,21 +94,20 @@ class TestIdentity:
 CACHES = 300  # that are damaged
 
 
-def contents(cache: pathlib.Path) -> dict[str, bytes]:
+def contents(cache):
     """Return what counts in PoCL's cache."""
     found = [path for path in cache.rglob("*") if path.suffix in (".so", ".bc") and path.is_file()]
     return {str(path.relative_to(cache)): path.read_bytes() for path in found}
 
 
-def spoil(
-    dice: random.Random, cache: pathlib.Path, good: dict[str, bytes], most: int
-) -> list[tuple[str, int]]:
+def spoil(dice, cache, good, most):
     """Damage some of the files, each in its own way; return which and how."""
-    done: list[tuple[str, int]] = []
-    for name in dice.sample(sorted(good), dice.randint(1, most)):
-        kind = dice.randrange(len(SPOILS))
+    done = [
+        (name, dice.randrange(len(SPOILS)))
+        for name in dice.sample(sorted(good), dice.randint(1, most))
+    ]
+    for name, kind in done:
         SPOILS[kind](dice, cache / name, good[name])
-        done.append((name, kind))
     return done
 
 
@@ -144,20 +134,19 @@ class TestCaches:
 
     def test_bytes_of_pocl(self, run, child):
         """Nothing is written where the cache holds what the entries hold, or nothing at all."""
-        cache = child.cache / "pocl" / "kcache"
-        assert run().stdout.strip() == str(SUMS)
-        before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.so")}
-        assert run().stdout.strip() == str(SUMS)
-        assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.so")} == before
+        times = []
+        for _ in range(2):
+            assert run().stdout.strip() == str(SUMS)
+            code = (child.cache / "pocl" / "kcache").rglob("*.so")
+            times.append({path: path.stat().st_mtime_ns for path in code})
+        assert times[0] == times[1]
 
 
 @pytest.mark.one_platform
-class TestRepair:
-    def test_another_container(self, tmp_path, monkeypatch):
-        """A binary of another PoCL, or none at all, is left to the driver; nothing is raised."""
-        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
-
-        odd = b"poclbin\0" + bytes(8) + b"\x08" + bytes(70)
-        for binary in (b"", b"poclbin\0" + bytes(200), b"\x7fELF" + bytes(10), odd):
-            Pocl().loading(Entry(Key([("source", "none")]), {}, {"binary": binary}))
-        assert list(tmp_path.iterdir()) == []
+def test_another_container(tmp_path, monkeypatch):
+    """A binary of another PoCL, or none at all, is left to the driver; nothing is raised."""
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    odd = b"poclbin\0" + bytes(8) + b"\x08" + bytes(70)
+    for binary in (b"", b"poclbin\0" + bytes(200), b"\x7fELF" + bytes(10), odd):
+        Pocl().loading(Entry(Key([("source", "none")]), {}, {"binary": binary}))
+    assert list(tmp_path.iterdir()) == []

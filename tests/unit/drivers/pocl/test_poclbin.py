@@ -12,11 +12,11 @@ from kcl.drivers.pocl import poclbin
 PLACE = "AB/CDEFGHIJKLMNOPABCDEFGHIJKLMNOPABCDEFG"
 
 
-def text(content: bytes) -> bytes:
+def text(content):
     return struct.pack("<I", len(content)) + content
 
 
-def kernel(name: bytes, files: list[tuple[bytes, bytes]], locals_: int = 1) -> bytes:
+def kernel(name, files, locals_=1):
     """Write a kernel with two arguments, as PoCL does."""
     arguments = b"".join(
         struct.pack("<IIQII", 1, 2, 0, 3, 8) + text(b"a") + text(b"float*") for _ in range(2)
@@ -31,7 +31,7 @@ def kernel(name: bytes, files: list[tuple[bytes, bytes]], locals_: int = 1) -> b
     )
 
 
-def container(kernels: list[bytes], version: int = 8, place: str = PLACE) -> bytes:
+def container(kernels, version=8, place=PLACE):
     header = struct.pack(
         "<8sQIIQ", b"poclbin\0", 77, version, len(kernels), 8 if version < 11 else 2
     )
@@ -53,7 +53,7 @@ class TestWritten:
     """Containers that real versions of PoCL wrote."""
 
     @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
-    def test_read(self, path: pathlib.Path) -> None:
+    def test_read(self, path):
         """The files are found by their paths, and written again they are the same bytes."""
         blob = path.read_bytes()
         found = poclbin.read(blob)
@@ -68,7 +68,7 @@ class TestWritten:
         assert not any(poclbin.is_folder_of(folder, name + "x") for folder in folders)
 
     @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
-    def test_damaged(self, path: pathlib.Path) -> None:
+    def test_damaged(self, path):
         """Every truncation is refused, and so is a flipped bit that is in no content, no description and no number."""
         blob = path.read_bytes()
         good = poclbin.read(blob)
@@ -85,15 +85,14 @@ class TestWritten:
             assert found.pack() == flipped
             assert len(found.files()) == len(good.files())
 
-    def test_versions(self) -> None:
-        """There is a container of each version that is not untried."""
+    def test_there_is_a_container_of_each_version_that_is_not_untried(self):
         found = {int.from_bytes(path.read_bytes()[16:20], "little") for path in WRITTEN}
         assert found == {*poclbin.VERSIONS} - {12}
 
 
 class TestRead:
     @pytest.mark.parametrize("version", poclbin.VERSIONS)
-    def test_structure(self, version: int) -> None:
+    def test_structure(self, version):
         """Everything that PoCL wrote is found, and written again it is the same bytes."""
         small = container([kernel(b"f", FILES), kernel(b"g", [], 0)], version)
         found = poclbin.read(small)
@@ -103,7 +102,7 @@ class TestRead:
         assert found.pack() == small
 
     @pytest.mark.parametrize("version", [7, 10, 13])
-    def test_unknown_version(self, version: int) -> None:
+    def test_unknown_version(self, version):
         """A container of another version is refused with its number, which `check` finds too; `check` knows PoCL's only."""
         blob = container([kernel(b"f", FILES)], version)
         for judge in (poclbin.read, poclbin.check):
@@ -113,25 +112,20 @@ class TestRead:
         poclbin.check(SMALL)
         poclbin.check(b"\x7fELF")
 
-    def test_without(self) -> None:
-        """A file that is cut out leaves every length right."""
+    def test_without(self):
+        """A file that is cut out leaves every length right; cutting out what is not there is refused."""
         found = poclbin.read(SMALL).without(["/f/0-0-0/f.so"])
         assert found.pack() == container([kernel(b"f", FILES[:1]), kernel(b"g", [], 0)])
-
-    def test_without_a_stranger(self) -> None:
-        """Cutting out what is not there is refused: the binary is not what we think."""
         with pytest.raises(ValueError, match="not in the binary"):
             poclbin.read(SMALL).without(["/g/0-0-0/g.so"])
 
-    def test_cut_name(self) -> None:
-        """A name that ends behind the description of its kernel is refused."""
+    def test_a_name_that_ends_behind_the_description_of_its_kernel(self):
         with pytest.raises(ValueError, match="ends inside the text"):
             poclbin.read(container([struct.pack("<QQII", 28, 0, 0, 5) + b"name"]))
 
     @given(st.binary(max_size=200))
     @settings(deadline=None)
-    def test_noise(self, noise: bytes) -> None:
-        """Noise behind a right header is refused."""
+    def test_noise_behind_a_right_header(self, noise):
         with pytest.raises(ValueError):
             poclbin.read(SMALL[:73] + noise + b"\xff" * 8)
 

@@ -7,7 +7,7 @@ from kcl.drivers.pocl.traces import are_left, overwritten, without_directories
 DIRECTORY = "/home/me/.cache/pocl/kcache"
 
 
-def bits(text: str, width: int, shift: int) -> bytes:
+def bits(text, width, shift):
     """Return characters of a width after some bits, between bytes full of ones."""
     value = sum(ord(character) << width * number for number, character in enumerate(text)) << shift
     size = shift + width * len(text)
@@ -28,8 +28,7 @@ def test_overwritten(width, shift):
     assert not are_left(overwritten(blob, [DIRECTORY]))
 
 
-def test_beyond_ascii():
-    """A directory of any name is overwritten where it stands in bytes."""
+def test_a_directory_of_any_name_is_overwritten_where_it_stands_in_bytes():
     blob = f"{'/home/José'}/tempfile_aB3.cl".encode()
     assert overwritten(blob, ["/home/José"]) == b"-" * 11 + b"/tempfile_aB3.cl"
 
@@ -42,8 +41,7 @@ def test_other_text():
     assert not are_left(f"{DIRECTORY}/table.h".encode())
 
 
-def test_log():
-    """A log names the temporary file alone."""
+def test_a_log_names_the_temporary_file_alone():
     log = f"warning: {DIRECTORY}/tempfile_aB3.cl:1:2: said\nnote: '{DIRECTORY}/tempfile_aB3.cl' /a/part.h:1".encode()
     assert (
         without_directories(log)
