@@ -40,8 +40,7 @@ class Finder:
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return the specification of the other finders, changed."""
-        search = get_ident(), fullname
-        if search in self._finding or not self._attends(fullname):
+        if not self._attends(fullname) or (search := (get_ident(), fullname)) in self._finding:
             return None
         finders = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
         specs = (find(fullname, path, target) for find in finders if find is not None)

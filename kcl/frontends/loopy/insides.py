@@ -17,6 +17,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import compress
+from operator import is_not
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -26,7 +28,7 @@ from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
 from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
-from kcl.frontends.loopy.watch import Watch, is_same, items
+from kcl.frontends.loopy.watch import Watch, items
 from kcl.generate import GENERATORS, distributions
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
@@ -243,12 +245,10 @@ def refuse() -> None:
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
     modules = _state().modules.copy()
+    present = map(sys.modules.get, modules, modules.values())
     # A module whose import failed is not there, and was not replaced.
-    if is_same([*map(sys.modules.get, modules, modules.values())], [*modules.values()]):
-        return
-    for name, module in modules.items():
-        if sys.modules.get(name, module) is not module:
-            raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
+    for name in compress(modules, map(is_not, present, modules.values())):
+        raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
 
 def now() -> Changes:

@@ -15,12 +15,12 @@ import gc
 import operator
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from kcl.frontends.loopy.callables.classes import own
+from kcl.frontends.loopy.callables.classes import own, slots
 
 # The parts of a function that may be set.
 PARTS = ("__code__", "__defaults__", "__kwdefaults__")
@@ -63,15 +63,26 @@ def is_same(before: list[Any], now: list[Any]) -> bool:
     return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
-def _flat(thing: Any) -> Iterable[Any]:
-    if type(thing) is list:
-        return thing, *thing
-    contents = items(thing)
-    return type(thing), *contents, *contents.values()
+class _Contents:
+    """The class, the names and the values of something, as they are at each iteration."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+        kind: Any = type(thing)
+        is_table = issubclass(kind, (dict, list, set, deque))
+        # Its dictionary has all its content, and needs no copy.
+        self._is_plain = kind.__dictoffset__ and not (is_table or slots(kind))
+
+    def __iter__(self) -> Iterator[Any]:
+        thing = self._thing
+        contents = vars(thing) if self._is_plain else items(thing)
+        return chain((type(thing),), contents, contents.values())
 
 
-def _contents(things: dict[int, Any]) -> list[Any]:
-    return [*chain.from_iterable(map(_flat, things.values()))]
+def _live(thing: Any) -> tuple[Iterable[Any], ...]:
+    """Return what yields the content of something, as it is at each iteration."""
+    # The list itself ends the content before. Most things are lists, which C code alone reads.
+    return ((thing,), thing) if type(thing) is list else (_Contents(thing),)
 
 
 class Watch:
@@ -82,8 +93,9 @@ class Watch:
         self._things = list[Any]()
         # The position of a thing with a number, by the address of that.
         self._places: dict[int, list[int]] = {}
-        # The other things, by their positions.
-        self._others: dict[int, Any] = {}
+        # The positions of the other things, and what yields their contents.
+        self._others = set[int]()
+        self._contents = list[Iterable[Any]]()
         # The memory from the first number to the last one, and the offsets of the numbers in it.
         self._memory: Any = None
         self._offsets: Any = None
@@ -91,7 +103,7 @@ class Watch:
 
     def add(self, things: list[Any]) -> None:
         """Look at more things, from now on. What changed of the others since their last look is told yet."""
-        number, others = _number(), dict[int, Any]()
+        number, contents = _number(), list[Iterable[Any]]()
         insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
             target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
@@ -99,8 +111,9 @@ class Watch:
             if inside:
                 self._places.setdefault(id(target) + inside, []).append(place)
             else:
-                others[place] = target
-        self._others |= others
+                self._others.add(place)
+                contents += _live(target)
+        self._contents += contents
         self._things += things
         numbers, values = self._last
         if self._places:
@@ -115,12 +128,12 @@ class Watch:
             numbers = np.append(
                 np.array(numbers, np.int64), self._memory[self._offsets[len(numbers) :]]
             )
-        self._last = numbers, [*values, *_contents(others)]
+        self._last = numbers, [*values, *chain.from_iterable(contents)]
 
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the numbers of dictionaries and cells, and the names and contents of other things."""
         numbers = self._memory[self._offsets] if self._places else []
-        return numbers, _contents(self._others)
+        return numbers, [*chain.from_iterable(self._contents)]
 
     def changed(self) -> set[int]:
         """Return the positions of the things that were changed since the last call."""
