@@ -225,7 +225,8 @@ def environment(work: pathlib.Path) -> dict[str, str]:
     return kept | own | chosen | {"PYTHONPATH": path, "KCL_ASKED": str(work / "asked.json")}
 
 
-Run = dict[str, Any]  # side, seconds, processor seconds, outcomes by test, and what each example took
+# side, seconds, processor seconds, outcomes by test, and what each example took
+Run = dict[str, Any]
 
 
 def tests(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
