@@ -225,7 +225,8 @@ def environment(work: pathlib.Path) -> dict[str, str]:
     return kept | own | chosen | {"PYTHONPATH": path, "KCL_ASKED": str(work / "asked.json")}
 
 
-Run = dict[str, Any]  # side, seconds, outcomes by test, and for examples what each took
+# side, seconds, processor seconds, outcomes by test, and what each example took
+Run = dict[str, Any]
 
 
 def tests(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
@@ -234,8 +235,9 @@ def tests(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
     for side in SIDES:
         before = clocks()
         outcomes = tested(suite, folder, side, folder_of(work, side))
+        took = [now - then for now, then in zip(clocks(), before, strict=True)]
         runs.append(
-            {"side": side, "seconds": clocks()[0] - before[0], "outcomes": outcomes, "each": {}}
+            {"side": side, "seconds": took[0], "used": took[1], "outcomes": outcomes, "each": {}}
         )
     return runs
 
@@ -291,7 +293,9 @@ def _name(case: ElementTree.Element) -> str:
 
 def examples(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
     """Run each example in a process, the sides in turns, in new copies of the folder: some write files."""
-    runs: list[Run] = [{"side": side, "seconds": 0.0, "outcomes": {}, "each": {}} for side in SIDES]
+    runs: list[Run] = [
+        {"side": side, "seconds": 0.0, "used": 0.0, "outcomes": {}, "each": {}} for side in SIDES
+    ]
     for side in SIDES:
         shutil.rmtree(folder_of(work, side) / "examples", ignore_errors=True)
         shutil.copytree(folder, work / side / "examples")
@@ -310,6 +314,7 @@ def examples(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run
             run["outcomes"][name] = example(command, path.parent, environment(work / run["side"]))
             run["each"][name] = [now - then for now, then in zip(clocks(), before, strict=True)]
             run["seconds"] += run["each"][name][0]
+            run["used"] += run["each"][name][1]
     return runs
 
 
@@ -379,6 +384,7 @@ HEAD = (
     "s without: cold, again",
     "s with: cold, again",
     "again",
+    "again, processor s",
 )
 
 
@@ -420,14 +426,16 @@ def row(name: str, one: dict[str, Any]) -> str:
         side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side}
         for side in SIDES
     }
-    seconds = {side: [run["seconds"] for run in runs if run["side"] == side] for side in SIDES}
+    seconds, used = (
+        {side: [run[clock] for run in runs if run["side"] == side] for side in SIDES}
+        for clock in ("seconds", "used")
+    )
     cells = [f"{name}, {one['version']}", str(len(runs[0]["outcomes"]))]
     cells += [" to ".join(map(str, sorted(counts[side]))) for side in SIDES]
     cells += [", ".join(f"{one:.0f}" for one in seconds[side]) for side in SIDES]
-    again = [
-        ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)
-    ]
-    cells.append(", ".join(f"{ratio:.2f}" for ratio in again))
+    for took in (seconds, used):
+        pairs = zip(*(took[side][1:] for side in SIDES), strict=True)
+        cells.append(", ".join(f"{ours / plain:.2f}" for plain, ours in pairs))
     return f"| {' | '.join(cells)} |"
 
 

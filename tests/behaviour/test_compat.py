@@ -18,6 +18,20 @@ class TestUnchanged:
         before = compat_unchanged.part(compat_unchanged.PAGE)
         assert compat_unchanged.table({}, before)[1:] == before[1:]
 
+    def test_again(self):
+        """A later run is compared by its seconds, and by its processor seconds, which other processes do not change."""
+        runs = [
+            {"side": side, "seconds": seconds, "used": used, "outcomes": {"test": "passed"}}
+            for side, seconds, used in (
+                ("without", 9.0, 8.0),
+                ("with", 9.0, 9.0),
+                ("without", 4.0, 4.0),
+                ("with", 8.0, 3.0),
+            )
+        ]
+        row = compat_unchanged.row("loopy", {"version": "1", "runs": runs})
+        assert row == "| loopy, 1 | 1 | 1 | 1 | 9, 4 | 9, 8 | 2.00 | 0.75 |"
+
     def test_example(self, child):
         run = compat_unchanged.example
         command = [sys.executable, "-c", "import no_such_module"]
