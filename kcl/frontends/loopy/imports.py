@@ -13,6 +13,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import FunctionType
 from typing import Any
 
@@ -64,6 +65,14 @@ def install() -> None:
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
     frontends.receive("loopy", named_by)
+
+
+def attend(spec: ModuleSpec) -> None:
+    """Attend to the import of a generator that has just begun."""
+    if not _is_switched_off():
+        generators.install()
+        generators.take(spec)
+        generators.hear(spec, begins=True)
 
 
 def _leading(name: str) -> str:
