@@ -24,11 +24,11 @@ _WIDTH = 79
 _OURS, _QUIET = "kcl-", "(_log_start_if_long)"
 
 
-class RunProgress:
+class RunProgress(process.LockedState):
     """The work of this process that was not in the cache: its begin, its seconds, and the line."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.line: ProgressLine | None = None
         self.began = time.monotonic()
         self.seconds = 0.0

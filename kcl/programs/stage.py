@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyopencl as cl
 
 from kcl import foreign
-from kcl.base import events, port, process, spans
+from kcl.base import computed_once, events, port, process, spans
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -175,17 +175,17 @@ class Build(Stage[BuildRequest]):
         """The binary layer."""
         return layers.binary()
 
-    @functools.cached_property
+    @computed_once
     def devices(self) -> list[tuple[cl.Device, str]]:
         """The devices of the context with their folders, in its order: asking costs more than a look-up in memory."""
         return [(device, self.driver.folder(device)) for device in self.context.devices]
 
-    @functools.cached_property
+    @computed_once
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
         return [self.driver.identity(device) for device, _folder in self.devices]
 
-    @functools.cached_property
+    @computed_once
     def untried(self) -> str:
         """The reason why nothing is stored for a device of the context; empty where entries are stored."""
         return next(filter(None, [self.driver.untried(device) for device, _ in self.devices]), "")

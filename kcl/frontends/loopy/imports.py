@@ -43,7 +43,6 @@ class FaceRequests(process.LockedState):
         self.own = False
 
     def after_fork(self) -> None:
-        super().after_fork()
         generators.forget_other_threads()
 
 

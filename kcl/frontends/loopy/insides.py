@@ -59,20 +59,19 @@ class TakenGenerators(process.LockedState):
         self.watch = Watch()
         # The holders with changes, by the address of the thing, and the changed names with their values now.
         self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
-        # What `as_imported` puts back, each with the changed names and their contents; and the thread in its block.
-        self.restored: list[tuple[Holder, Iterable[Any], dict[Any, Any]]] = []
+        # What `as_imported` puts back, each with the changed names and the contents; and the thread in its block.
+        self.restored: list[tuple[Any, Iterable[Any], dict[Any, Any]]] = []
         self.thread = 0
 
     def put_back(self) -> None:
         """Let the generators be as before `as_imported`."""
         with self.lock:
             # They count as restored until the last one is put back.
-            for holder, names, contents in self.restored:
-                _put(holder.thing, names, contents)
+            for changed in self.restored:
+                _put(*changed)
             self.restored = []
 
     def after_fork(self) -> None:
-        super().after_fork()
         # The block of another thread never ends here.
         if self.thread != get_ident():
             self.put_back()
@@ -335,11 +334,11 @@ def as_imported() -> Iterator[None]:
     try:
         with state.lock:
             state.thread = get_ident()
-            state.restored = [(*pair, items(pair[0].thing)) for pair in state.differing.values()]
-            for holder, names, _contents in state.restored:
+            for holder, names in state.differing.values():
+                thing, held = holder.thing, holder.held
+                state.restored.append((thing, names, items(thing)))
                 # An unknown value cannot be put back.
-                known = [name for name in names if holder.held.get(name) is not _UNKNOWN]
-                _put(holder.thing, known, holder.held)
+                _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
         yield
     finally:
         state.put_back()

@@ -534,7 +534,7 @@ class TestProcesses:
         held, over = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with sqlite._state().turn:
+            with sqlite._state().lock:
                 held.set()
                 over.wait(60)
 
