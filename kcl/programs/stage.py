@@ -390,17 +390,17 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
 class ContextBuilds(process.LockedState):
     """The stages of the contexts that are in use.
 
-    The context of a living Build lives, so no other context has its handle: comparing handles is safe here.
+    The context of a living Build lives, so no other context has its handle.
     """
 
     def __init__(self) -> None:
-        # The lock may be taken again: a signal handler may launch in the thread that holds it.
         super().__init__()
-        self.builds: weakref.WeakSet[Build] = weakref.WeakSet()
+        # By the handle of the context.
+        self.builds: weakref.WeakValueDictionary[int, Build] = weakref.WeakValueDictionary()
 
     def on_change(self) -> None:
         """Forget the stages: their programs were looked up elsewhere."""
-        self.builds = weakref.WeakSet()
+        self.builds = weakref.WeakValueDictionary()
 
 
 _state = process.own(ContextBuilds)
@@ -408,18 +408,19 @@ _state = process.own(ContextBuilds)
 
 def is_current(build: Build) -> bool:
     """Return True if a stage looked up its programs in the current place of kcl's files."""
-    return build in _state().builds
+    return _state().builds.get(build.context.int_ptr) is build
 
 
 def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> Build:
     """Return the stage of a context, or make it with its driver."""
-    state = _state()
-    with state.lock:
-        for build in tuple(state.builds):
-            if build.context == context:
-                return build
-        # A second object for the same context: the bindings of the user's object must not keep that object alive.
-        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
-        build = Build(own, driver_of(own))
-        state.builds.add(build)
+    state, handle = _state(), context.int_ptr
+    builds = state.builds
+    build = builds.get(handle)
+    if build is not None:
         return build
+    # A second object for the same context: the bindings of the user's object must not keep that object alive.
+    own = cl.Context.from_int_ptr(handle, retain=True)
+    build = Build(own, driver_of(own))
+    # Without the lock up to here: the driver may be imported. Another thread may have been faster.
+    with state.lock:
+        return builds.setdefault(handle, build)
