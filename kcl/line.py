@@ -12,7 +12,6 @@ any more kcl keeps the launchers of the last ones.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
@@ -88,7 +87,7 @@ class AllBindings:
 _state = process.own(AllBindings)
 
 
-class Line:
+class Line(process.LockedState):
     """The line of one result, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
     It is the chooser of a Kernel whose recipe has neither sizes nor a space (`kcl.choices`). It shares no program whose
@@ -96,10 +95,8 @@ class Line:
     """
 
     __slots__ = (
-        "__weakref__",
         "_all",
         "_epoch",
-        "_lock",
         "_own",
         "_token",
         "context_pointer",
@@ -124,6 +121,7 @@ class Line:
         context_pointer: int = 0,
         sizes: Any = None,
     ) -> None:
+        super().__init__()
         self.name = result.name
         self.sizes = sizes
         # The parameters and the function of the recipe, if there is one.
@@ -146,7 +144,6 @@ class Line:
         self._own: set[BuiltProgram] = set()
         # It ends the digest of the headers of a code whose program this line shares with no other.
         self._token = f" line {next(_numbers)}"
-        self._lock = threading.RLock()
 
     def __del__(self) -> None:
         # One step, and no lock: this comes at any point of any thread.
@@ -285,7 +282,7 @@ class Line:
         # Another thread found the generators changed: the next call looks again.
         if base is None:
             return
-        with self._lock:
+        with self.lock:
             # In this order, since calls read without the lock: first the code, then what leads to it.
             self.packed = base.packed
             self.ready[ready.choice] = ready
@@ -295,7 +292,7 @@ class Line:
 
     def _forget(self) -> None:
         """Forget the code: its look-up used the former place of kcl's files."""
-        with self._lock:
+        with self.lock:
             self._epoch, self.open, self.sole = _state().epoch, None, ""
             self.ready.clear()
 

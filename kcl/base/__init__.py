@@ -7,10 +7,25 @@ those of `TOOLS`, which an installation may leave out.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import kcl
+
+T = TypeVar("T")
+
+
+class computed_once(Generic[T]):
+    """A property that is computed at its first use, by each of the threads that are there at once; without a lock."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+
+    def __get__(self, holder: Any, _kind: Any) -> T:
+        # The attribute of the object is read in place of this one from now on.
+        name = self._compute.__name__
+        return vars(holder).setdefault(name, self._compute(holder))  # type: ignore[no-any-return]
 
 
 class _NoTool:

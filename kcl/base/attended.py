@@ -35,8 +35,8 @@ class Finder:
 
     def remove(self) -> None:
         """Stop attending to imports."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        # Another list: an import of another thread that goes through this one would leave a finder out.
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return the specification of the other finders, changed."""
@@ -99,10 +99,14 @@ class Listener(Finder):
                 del imports[spec]
 
     def _change_class(self, spec: Any) -> None:
-        # Python tells nobody of an import's begin and end; it notes both in the specification.
         if type(spec) is ModuleSpec:
-            vars(spec)["_kcl_listener"] = self
-            spec.__class__ = _Specification
+            self.take(spec)
+
+    def take(self, spec: ModuleSpec) -> None:
+        """Listen to the import of a module, in place of another listener."""
+        # Python tells nobody of an import's begin and end; it notes both in the specification.
+        vars(spec)["_kcl_listener"] = self
+        spec.__class__ = _Specification
 
     def hear(self, spec: ModuleSpec, begins: bool) -> None:
         """Hear that the import of a module begins or ends."""

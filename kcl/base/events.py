@@ -137,7 +137,6 @@ class EventLog(process.LockedState):
 
     def after_fork(self) -> None:
         """Leave the collection to the parent; its counters go on."""
-        super().after_fork()
         self.credited.clear()
         self.collection = Collection()
 

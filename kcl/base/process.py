@@ -26,6 +26,9 @@ A forked child keeps the states of its parent. A state with `at_exit` is the exc
 made it, and the child makes its own at the first use. `at_exit` of the state that was made last is called first, as
 `atexit` does it. So a module makes a state with `at_exit` only when it has work to do at exit.
 
+All locks of kcl are those of `LockedState`. Python's own `functools.cached_property` has a lock before
+Python 3.12, one for all objects of a class, and no forked child renews it: kcl has `kcl.base.computed_once`.
+
 A system may lack locks of files and the folder `/proc`. kcl asks for them here alone: `lock` and `proc`.
 
 A module keeps constants for itself, tables that imports fill, memos of pure functions, the state of a thread
@@ -42,6 +45,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import IO, Any, TypeVar
+from weakref import WeakSet
 
 try:
     import fcntl
@@ -68,16 +72,19 @@ _lasting: set[Callable[[], Any]] = set()
 
 
 class LockedState:
-    """A state with a lock, which its holder may take again, as a signal handler does.
+    """A state, or another object, with a lock, which its holder may take again, as a signal handler does.
 
     A forked child has a new lock, since a thread of the parent may hold the old one.
     """
 
+    __slots__ = ("__weakref__", "lock")
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        _locked.add(self)
 
-    def after_fork(self) -> None:
-        self.lock = threading.RLock()
+
+_locked = WeakSet[LockedState]()
 
 
 def began() -> int:
@@ -192,6 +199,8 @@ def _after_fork() -> None:
     """Prepare a forked child: drop the states with `at_exit`, which are the parent's, and tell the others."""
     for kind in [kind for kind, state in _states.items() if hasattr(state, "at_exit")]:
         del _states[kind]
+    for locked in _locked:
+        locked.lock = threading.RLock()
     _tell("after_fork")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
 
-from kcl.base import settings
+from kcl.base import computed_once, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import counted
 from kcl.cache.entry import Entry, recorded_seconds
@@ -57,7 +56,7 @@ class CacheInfo:
         """The digests of programs."""
         return self.artifacts.get(settings.BINARY, [])
 
-    @cached_property
+    @computed_once
     def unusable(self) -> list[tuple[str, str]]:
         """The entries that cannot hit here, with the reason in the words of `kcl explain`; compared when first read.
 

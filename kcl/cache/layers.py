@@ -41,17 +41,16 @@ class LayerRow(NamedTuple):
     always: bool = True
 
 
-class OpenLayers(process.LockedState):
+class OpenLayers:
     """The opened layers."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.layers: dict[str, Layer] = {}
 
     def on_change(self) -> None:
         """Forget every layer, so that the next look-up reads switches and places again."""
-        with self.lock:
-            self.layers.clear()
+        # Another dictionary: a thread that opens a layer now has read the former switches.
+        self.layers = {}
 
 
 _state = process.own(OpenLayers)
@@ -59,7 +58,6 @@ _state = process.own(OpenLayers)
 
 def layer(name: str) -> Layer:
     """Return a layer by its name; its switches and its place are read at the first call."""
-    # Without the lock, which `_open` takes: a dictionary is read in one step.
     return _state().layers.get(name) or _open(name)
 
 
@@ -117,18 +115,15 @@ def reset() -> None:
 
 
 def _open(name: str) -> Layer:
-    state = _state()
-    with state.lock:
-        if name not in state.layers:
-            options, row = settings.read(), TABLE[name]
-            # Each look-up raises that one.
-            for text in [text for text in options.rejected if text != options.strict_fault]:
-                from kcl.cache.faults import warn_once
+    # No lock: the stores are imported, and a warning is the program's. Of two threads the first one has opened the layer.
+    layers, options, row = _state().layers, settings.read(), TABLE[name]
+    # Each look-up raises that one.
+    for text in [text for text in options.rejected if text != options.strict_fault]:
+        from kcl.cache.faults import warn_once
 
-                warn_once(text, text)
-            stores = [*row.stores(), *(sites(name) if options.site else ())]
-            state.layers[name] = Layer(name, row.owners, stores, options, row.keeps_read)
-        return state.layers[name]
+        warn_once(text, text)
+    stores = [*row.stores(), *(sites(name) if options.site else ())]
+    return layers.setdefault(name, Layer(name, row.owners, stores, options, row.keeps_read))
 
 
 def _rows() -> list[Store]:

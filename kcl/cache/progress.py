@@ -24,11 +24,11 @@ _WIDTH = 79
 _OURS, _QUIET = "kcl-", "(_log_start_if_long)"
 
 
-class RunProgress:
+class RunProgress(process.LockedState):
     """The work of this process that was not in the cache: its begin, its seconds, and the line."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.line: ProgressLine | None = None
         self.began = time.monotonic()
         self.seconds = 0.0
@@ -99,9 +99,9 @@ class ProgressLine:
             return
         with _state().lock:
             is_new, self._text = not self._text, text
-            wait = self._due - time.monotonic()
-            if wait <= 0.0:
-                self._draw()
+        wait = self._due - time.monotonic()
+        if wait <= 0.0:
+            self._draw()
         if is_new:
             threading.Thread(None, self._tick, f"{_OURS}progress", (wait,), daemon=True).start()
 
@@ -113,13 +113,16 @@ class ProgressLine:
             self._draw()
 
     def _draw(self) -> None:
+        # Without the lock: this may import the journal.
+        text = f"kcl: {self._text}"
         with _state().lock:
+            # The work may have ended meanwhile.
             if not self._text:
                 return
             if not settings.is_terminal():
-                _write(f"kcl: {self._text}\n")
+                _write(f"{text}\n")
             elif _is_alone():
-                shown = f"kcl: {self._text}"[:_WIDTH]
+                shown = text[:_WIDTH]
                 # The cursor goes back: a warning that comes now takes the place of the line.
                 _write(f"\r{shown:<{self._drawn}}\r")
                 self._drawn = len(shown)

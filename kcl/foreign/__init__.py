@@ -204,11 +204,11 @@ def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
         settings.set_variables(before)
 
 
-class LoopySwitch:
+class LoopySwitch(process.LockedState):
     """The state of loopy's switch, which all threads share: a miss of one thread must not look like the user's wish."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        super().__init__()
         self.wishes: list[bool] = []
         # The thread that holds the lock.
         self.thread = 0
@@ -216,7 +216,6 @@ class LoopySwitch:
     def after_fork(self) -> None:
         """Put the switch back where another thread of the parent had switched loopy's caches off."""
         if self.wishes and self.thread != threading.get_ident():
-            self.lock = threading.RLock()
             sys.modules["loopy"].CACHING_ENABLED = self.wishes[0]  # type: ignore[attr-defined]
             self.wishes.clear()
 
@@ -231,13 +230,16 @@ def loopy_disk_caches_off() -> Iterator[None]:
 
     switch = _loopy_switch()
     with switch.lock:
-        switch.thread = threading.get_ident()
-        switch.wishes.append(bool(loopy.CACHING_ENABLED))
-        loopy.CACHING_ENABLED = False
+        wish, depth = bool(loopy.CACHING_ENABLED), len(switch.wishes)
+        # An interrupt may come at any step.
         try:
+            switch.thread = threading.get_ident()
+            switch.wishes.append(wish)
+            loopy.CACHING_ENABLED = False
             yield
         finally:
-            loopy.CACHING_ENABLED = switch.wishes.pop()
+            loopy.CACHING_ENABLED = wish
+            del switch.wishes[depth:]
 
 
 def off_by_call(name: str) -> str:

@@ -10,11 +10,13 @@ import builtins
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import hide_from_warnings, process, settings
+from kcl.base.attended import Listener
 from kcl.errors import RecipeError
 from kcl.generate import carrying, thread
 
@@ -265,30 +267,30 @@ def _wait() -> None:
     if _import is None:
         _import = builtins.__import__
         builtins.__import__ = _waiting_import
-        sys.meta_path.insert(0, _Waiting())
+        _Waiting().install()
 
 
-class _Waiting:
+class _Waiting(Listener):
     """A finder that brings front ends: an import by `importlib` passes no function."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return what the front end's own finder finds."""
-        if name not in _LIBRARIES:
-            return None
-        # Another thread may have removed it before.
-        with suppress(ValueError):
-            sys.meta_path.remove(self)
-        _bring(name)
-        # Python is in its own pass over the list, which has changed. So the finders are asked here.
-        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
-        specs = (finder.find_spec(name, path, target) for finder in finders)
-        return next(filter(None, specs), None)
+    def __init__(self) -> None:
+        super().__init__(lambda name: name if _LIBRARIES.get(name, "") not in _come else "")
+
+    def hear(self, spec: ModuleSpec, begins: bool) -> None:
+        """Bring a front end as the import of a library begins.
+
+        Python has asked all finders by now. While it asks one, it holds the lock that the import of the front end needs.
+        """
+        if begins:
+            _bring(spec.name).attend(spec)
 
 
-def _bring(name: str) -> None:
-    importlib.import_module(_LIBRARIES[name]).install()
+def _bring(name: str) -> Any:
+    front_end = importlib.import_module(_LIBRARIES[name])
+    front_end.install()
     # Only now may the import of another thread pass: before, it would get no face.
     _come.add(_LIBRARIES[name])
+    return front_end
 
 
 # The parameters are those of `builtins.__import__`.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import events, port
+from kcl.base import events, port, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -38,7 +38,7 @@ class CallValues(NamedTuple):
     launch: bool = False
 
 
-class Generate(Stage[CallValues]):
+class Generate(Stage[CallValues], process.LockedState):
     """The stage of one Kernel, with the facts known so far. Thread-safe.
 
     The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own. `is_mixed`
@@ -49,11 +49,11 @@ class Generate(Stage[CallValues]):
     unusable = "the stored code could not be used"
 
     def __init__(self, result: Result) -> None:
+        super().__init__()
         # The open arguments, once a row or the unit tells them, and the front end of that.
         self.base: OpenArguments | None = None
         self.front_end = ""
         self._result = result
-        self._lock = threading.RLock()
         # The reason why there is no key.
         self._unknown = ""
         self._key: Key | None = None
@@ -67,7 +67,7 @@ class Generate(Stage[CallValues]):
 
     def key(self) -> Key | None:
         """Return the generator key, None where it cannot be known."""
-        with self._lock:
+        with self.lock:
             if self._key is None and not self._unknown:
                 try:
                     self._key = self._result.key()
@@ -79,7 +79,7 @@ class Generate(Stage[CallValues]):
 
     def _renew(self) -> None:
         """Take a unit that a program can edit as it is now; forget what is known of another content."""
-        with self._lock:
+        with self.lock:
             if not self._result.renew():
                 return
             before, self._key, self._unknown = self._key, None, ""
@@ -94,7 +94,7 @@ class Generate(Stage[CallValues]):
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
-        with self._lock:
+        with self.lock:
             return self._result.evidence()
 
     def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -112,7 +112,7 @@ class Generate(Stage[CallValues]):
 
     def unstored(self, call: CallValues) -> Code:
         """Make the result and generate code, past the layer."""
-        with self._lock:
+        with self.lock:
             return self._result.generate(self._made(call)[1])[0]
 
     # the verbs of the look-up
@@ -132,9 +132,9 @@ class Generate(Stage[CallValues]):
         self.key()
         return self.layer.off(self._result.front_ends)
 
-    def guard(self, _call: CallValues) -> threading.RLock:
+    def guard(self, _call: CallValues) -> AbstractContextManager[object]:
         """Return the lock that lets one thread at a time work at this Kernel."""
-        return self._lock
+        return self.lock
 
     def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
@@ -204,7 +204,7 @@ class Generate(Stage[CallValues]):
 
     def attempt(self, call: CallValues) -> str:
         """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
-        with self._lock:
+        with self.lock:
             return self._result.generate(self._made(call)[1])[1]
 
     def explain_error(self, error: BaseException) -> str:

@@ -11,7 +11,6 @@ No unreadable entry ends a listing. Each function that reads entries adds them t
 
 from __future__ import annotations
 
-import functools
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from kcl import drivers
-from kcl.base import settings
+from kcl.base import computed_once, settings
 from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
@@ -104,7 +103,7 @@ class ListedEntry:
         self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
         self.device, self.platform = str(device.get("name", "")), str(platform.get("name", ""))
 
-    @functools.cached_property
+    @computed_once
     def key(self) -> Key:
         """The full key; raises DamagedEntry for a header without one."""
         return key_from(self._key) if isinstance(self._key, bytes) else self._key
@@ -140,7 +139,7 @@ class ListedEntry:
         """The digest of the key, as in the address."""
         return self.address[-64:]
 
-    @functools.cached_property
+    @computed_once
     def recipe(self) -> RecipeSummary:
         """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyopencl as cl
 
 from kcl import foreign
-from kcl.base import events, port, process, spans
+from kcl.base import computed_once, events, port, process, spans
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -175,17 +175,17 @@ class Build(Stage[BuildRequest]):
         """The binary layer."""
         return layers.binary()
 
-    @functools.cached_property
+    @computed_once
     def devices(self) -> list[tuple[cl.Device, str]]:
         """The devices of the context with their folders, in its order: asking costs more than a look-up in memory."""
         return [(device, self.driver.folder(device)) for device in self.context.devices]
 
-    @functools.cached_property
+    @computed_once
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
         return [self.driver.identity(device) for device, _folder in self.devices]
 
-    @functools.cached_property
+    @computed_once
     def untried(self) -> str:
         """The reason why nothing is stored for a device of the context; empty where entries are stored."""
         return next(filter(None, [self.driver.untried(device) for device, _ in self.devices]), "")
@@ -390,17 +390,17 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
 class ContextBuilds(process.LockedState):
     """The stages of the contexts that are in use.
 
-    The context of a living Build lives, so no other context has its handle: comparing handles is safe here.
+    The context of a living Build lives, so no other context has its handle.
     """
 
     def __init__(self) -> None:
-        # The lock may be taken again: a signal handler may launch in the thread that holds it.
         super().__init__()
-        self.builds: weakref.WeakSet[Build] = weakref.WeakSet()
+        # By the handle of the context.
+        self.builds: weakref.WeakValueDictionary[int, Build] = weakref.WeakValueDictionary()
 
     def on_change(self) -> None:
         """Forget the stages: their programs were looked up elsewhere."""
-        self.builds = weakref.WeakSet()
+        self.builds = weakref.WeakValueDictionary()
 
 
 _state = process.own(ContextBuilds)
@@ -408,18 +408,19 @@ _state = process.own(ContextBuilds)
 
 def is_current(build: Build) -> bool:
     """Return True if a stage looked up its programs in the current place of kcl's files."""
-    return build in _state().builds
+    return _state().builds.get(build.context.int_ptr) is build
 
 
 def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> Build:
     """Return the stage of a context, or make it with its driver."""
-    state = _state()
-    with state.lock:
-        for build in tuple(state.builds):
-            if build.context == context:
-                return build
-        # A second object for the same context: the bindings of the user's object must not keep that object alive.
-        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
-        build = Build(own, driver_of(own))
-        state.builds.add(build)
+    state, handle = _state(), context.int_ptr
+    builds = state.builds
+    build = builds.get(handle)
+    if build is not None:
         return build
+    # A second object for the same context: the bindings of the user's object must not keep that object alive.
+    own = cl.Context.from_int_ptr(handle, retain=True)
+    build = Build(own, driver_of(own))
+    # Without the lock up to here: the driver may be imported. Another thread may have been faster.
+    with state.lock:
+        return builds.setdefault(handle, build)

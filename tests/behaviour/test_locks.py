@@ -26,13 +26,19 @@ def cycle(order):
     ids=["sample", "16 x 40"],
 )
 def test_order(child, platform_name, threads, kernels):
-    """Threads with shared and with own Kernels find every lock in one order, and hold none while they wait."""
+    """Threads with shared and with own Kernels find every lock in one order, and hold none while they wait.
+
+    Foreign code runs under two of them: one thread at a time works at a Kernel, and one thread calls loopy for kcl.
+    """
     words = (lock_order.__file__, PLATFORMS[platform_name], threads, kernels)
     said = child.script(*words, timeout=600)
     assert said["wrong"] == []
     assert said["order"]  # locks were watched
     assert cycle(said["order"]) == []
     assert said["waits"] == []
+    assert {place for place, _what in said["foreign"]} == {"Generate", "LoopySwitch"}, said[
+        "foreign"
+    ]
 
 
 def test_cycle_is_found():

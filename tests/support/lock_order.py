@@ -1,13 +1,17 @@
 """A process in which every lock of kcl tells the order of locks; run by test_locks.py.
 
 Import this module before kcl. Threads launch the same new kernels at the same moments. The process prints, as JSON, the
-pairs of places where a lock was made of which a thread wanted the second while it held the first, and the places of the
-locks that a thread held as it began to wait for another thread, process or helper. Of two locks of one place a younger
+pairs of classes of which a thread wanted the lock of the second while it held that of the first, and the classes of the
+locks that a thread held as it began to wait for another thread, process or helper. Of two locks of one class a younger
 one may be held while the older one is wanted: the lock of a record, and that of a record which it was made from.
+
+It also prints, by the class of a held lock, the foreign code that began to run under the lock: imports, and calls of
+loopy and pyopencl.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -17,6 +21,9 @@ from typing import Any
 
 ORDER: set[tuple[str, str]] = set()
 HELD_IN_WAITS: set[str] = set()
+# The class of a lock, and what began under it.
+FOREIGN: set[tuple[str, str]] = set()
+LIBRARIES = ("loopy", "pyopencl")
 _thread = threading.local()
 _numbers = itertools.count()
 
@@ -63,11 +70,43 @@ def watching(make: Any) -> Any:
 
     def watched() -> Any:
         caller = sys._getframe(1)
-        name = caller.f_globals.get("__name__", "")
-        place = f"{name}:{caller.f_lineno}"
-        return Watched(make(), place) if name.split(".")[0] == "kcl" else make()
+        if caller.f_globals.get("__name__", "").split(".")[0] != "kcl":
+            return make()
+        return Watched(make(), type(caller.f_locals["self"]).__qualname__)
 
     return watched
+
+
+def note(what: str) -> None:
+    """Note that foreign code begins now."""
+    FOREIGN.update((lock.place, what) for lock in held())
+
+
+def profile(frame: Any, event: str, argument: Any) -> None:
+    """Note a call of a library by kcl."""
+    if event == "call" and held():
+        caller = frame.f_back.f_globals.get("__name__", "") if frame.f_back else ""
+        called = frame.f_globals.get("__name__", "")
+    elif event == "c_call" and held():
+        caller, called = (
+            frame.f_globals.get("__name__", ""),
+            str(getattr(argument, "__module__", "")),
+        )
+    else:
+        return
+    if caller.partition(".")[0] == "kcl" and called.partition(".")[0] in LIBRARIES:
+        note(f"call of {called} by {caller}")
+
+
+def note_imports() -> None:
+    """Note each import that Python begins, or that waits for another thread's."""
+    find = importlib._bootstrap._find_and_load
+
+    def noted(name: str, *rest: Any) -> Any:
+        note(f"import of {name}")
+        return find(name, *rest)
+
+    importlib._bootstrap._find_and_load = noted
 
 
 def main(platform: str, threads: int, kernels: int) -> None:
@@ -77,8 +116,10 @@ def main(platform: str, threads: int, kernels: int) -> None:
     import pyopencl as cl
     from opened import queue_on
 
-    from kcl.cache import locks
+    from kcl.cache import locks, progress
 
+    # The line is drawn at once.
+    os.environ["KCL_PROGRESS"], progress.AFTER = "1", 0.0
     wait = locks.wait
 
     def noted(*arguments: Any) -> bool:
@@ -103,12 +144,19 @@ def main(platform: str, threads: int, kernels: int) -> None:
             if out.tolist() != [number] * 8:
                 wrong.append((thread, number))
 
+    note_imports()
+    threading.setprofile(profile)
     crew = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     for one in crew:
         one.start()
     for one in crew:
         one.join()
-    print(json.dumps({"wrong": wrong, "order": sorted(ORDER), "waits": sorted(HELD_IN_WAITS)}))
+    found = {"foreign": sorted(FOREIGN)}
+    print(
+        json.dumps(
+            {**found, "wrong": wrong, "order": sorted(ORDER), "waits": sorted(HELD_IN_WAITS)}
+        )
+    )
 
 
 if __name__ == "__main__":

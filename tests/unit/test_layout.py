@@ -214,6 +214,15 @@ USERS = {
         "marshal.load marshal.loads",
         {"generate.rows"},
     ),
+    "a lock is renewed in a forked child, and its holder may take it again, as a signal handler does": (
+        "threading.Lock threading.RLock threading.Condition threading.Semaphore",
+        {"base.process"},
+    ),
+    # Before Python 3.12 it has a lock. The front end of loopy knows its class.
+    "no forked child finds the lock of a cached property": (
+        "functools.cached_property",
+        {"frontends.loopy.callables.classes", "frontends.loopy.callables.encoder"},
+    ),
 }
 
 

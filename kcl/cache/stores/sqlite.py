@@ -16,7 +16,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -41,28 +40,26 @@ _HEADS = (
 )
 
 
-class OpenStores:
+class OpenStores(process.LockedState):
     """The stores of this process, the turn of their steps, and the connections of its parent."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.stores: WeakSet[Database] = WeakSet()
-        # A signal handler may launch in the same thread.
-        self.turn = RLock()
         self.inherited: list[sqlite3.Connection] = []
 
     def before_fork(self) -> None:
         """Let a running step end: a child must not inherit locks of SQLite on files or in memory."""
-        self.turn.acquire(timeout=_FORK_SECONDS)
+        self.lock.acquire(timeout=_FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
         """Let the steps go on that waited for the fork."""
         # The step took too long, and this thread has no turn.
         with suppress(RuntimeError):
-            self.turn.release()
+            self.lock.release()
 
     def after_fork(self) -> None:
         """Let the child open connections of its own, and never close those of its parent."""
-        self.turn = RLock()
         for store in list(self.stores):
             self.inherited += [store.connection] if store.connection is not None else []
             store.connection = None
@@ -134,7 +131,7 @@ class Database:
     def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a step with the connection; None for a missing or unfinished file."""
         try:
-            with _state().turn:
+            with _state().lock:
                 connection = self._connect()
                 done = None if connection is None else step(connection)
         except UnicodeDecodeError as error:
@@ -184,7 +181,7 @@ class Database:
         return self.connection
 
     def _close(self) -> None:
-        with _state().turn:
+        with _state().lock:
             connection, self.connection = self.connection, None
             if connection is not None:
                 connection.close()
@@ -254,7 +251,7 @@ class Rows(Database):
             if self._set_aside or not damage.is_shown(error, self.location):
                 raise
             self._set_aside = True
-            with _state().turn:
+            with _state().lock:
                 self._close()
                 damage.put_aside(self.location, self._file)
             aside = self.location + places.ASIDE

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import operator
 import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kcl.base import process
 from kcl.choices.sizes import FUNCTIONS
 from kcl.choices.sizes.size import Size, answers, describe, find_values
 from kcl.line import UNKNOWN, Line, of_call
@@ -103,7 +103,7 @@ class _InCall(ast.NodeTransformer):
         return ast.parse(argument, mode="eval").body
 
 
-class BySizes:
+class BySizes(process.LockedState):
     """The variants of a recipe with sizes: each line, with the sizes that its recipe asks.
 
     Of a recipe without sizes it has one variant.
@@ -113,6 +113,7 @@ class BySizes:
     has_variants = True
 
     def __init__(self, call: RecipeCall, sizes: Sizes) -> None:
+        super().__init__()
         self.name = call.name
         self.function = call.function
         self.parameters = call.arguments
@@ -120,7 +121,6 @@ class BySizes:
         self._sizes = sizes
         # A call may name sizes that serve a space only. The recipe does not ask for these.
         self._call_sizes = CallSizes(call.name, sizes.of_recipe(call.function).texts)
-        self._lock = threading.Lock()
         self._variants: dict[Line, list[Size]] = {}
         self._chosen: dict[tuple[int, ...], Line] = {}
 
@@ -177,8 +177,9 @@ class BySizes:
     def _choose(self, values: tuple[int, ...]) -> Line:
         whole = tuple(self._call_sizes.check_whole(values).values())
         # Threads that come with the same sizes share one variant.
-        with self._lock:
-            line = next((line for line in self._variants if self._holds(line, whole)), None)
+        with self.lock:
+            # A copy: a signal handler may choose meanwhile.
+            line = next((line for line in [*self._variants] if self._holds(line, whole)), None)
             if line is None:
                 rule, names = self._sizes.fixed, self._call_sizes.names
                 if rule == "auto":

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Iterable
 from typing import Any
 
-from kcl.base import process, settings
+from kcl.base import computed_once, process, settings
 from kcl.cache import layers
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
@@ -128,16 +126,16 @@ def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
     return value if 0 < value <= size._rule else None
 
 
-class Values:
+class Values(process.LockedState):
     """The values that a recipe has seen of each size, for `fixed="auto"`; a run memo keeps them for later runs.
 
     The memo belongs to module, name and sizes of the recipe: two projects that share these lose a variant at most.
     """
 
     def __init__(self, key: Key, most: int) -> None:
+        super().__init__()
         self._key = key
         self.most = most
-        self._lock = threading.Lock()
 
     def fixed(self, name: str, value: int, counts: bool) -> int | None:
         """Return the value if it is one of few; if it `counts`, it is one of these from now on.
@@ -147,7 +145,7 @@ class Values:
         off = layers.generator().off() and layers.binary().off()
         if off or settings.SHAPES in settings.read().no_cache or not 0 < value <= LARGEST:
             return None
-        with self._lock:
+        with self.lock:
             seen = self._values.setdefault(name, [])
             # One value more than `most` is kept: it says that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
@@ -155,7 +153,7 @@ class Values:
                 RunMemo(self._key).write(self._values)
             return value if len({*seen, value}) <= self.most else None
 
-    @functools.cached_property
+    @computed_once
     def _values(self) -> dict[str, list[int]]:
         # A memo comes from a file, so the types of its content are checked.
         return {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.choices.tuning.candidates import LIMIT_SECONDS, Trial
 from kcl.choices.tuning.child import OTHER_SHAPE, Question, find_tolerance
 from kcl.choices.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
@@ -91,7 +90,7 @@ class Child(PythonChild):
         return super().end()
 
 
-class Bench:
+class Bench(process.LockedState):
     """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
 
     Forms of the call on which the default does not run are left out: `left_out` has its verdicts there. `end` is the moment
@@ -108,6 +107,7 @@ class Bench:
         compare: Callable[[Mapping[str, Any]], Any] | None = None,
         limit: float = LIMIT_SECONDS,
     ) -> None:
+        super().__init__()
         self.default, self.limit, self.left_out = default, limit, dict[str, Verdict]()
         self._question, self._folder, self._end, self._compare = question, folder, end, compare
         size = question.forms[""].nbytes
@@ -127,7 +127,6 @@ class Bench:
         self._expected: Arrays = {}
         self._scales: Arrays = {}
         self._racer_seconds = 0.0  # of a racer in a round
-        self._lock = threading.Lock()
         # This is called after each step.
         self.report: Callable[[], object] = lambda: None
 
@@ -355,7 +354,7 @@ class Bench:
         assert self._compare is not None
         try:
             # All threads of the pool call the user's function, which need not be thread-safe.
-            with self._lock:
+            with self.lock:
                 numbers = np.asarray(self._compare(seen))
         except Exception as error:
             names = ", ".join(outputs)

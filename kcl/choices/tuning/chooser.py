@@ -10,7 +10,6 @@ process. What was launched last is compared first.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import weakref
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import pyopencl as cl
 
-from kcl.base import events, process
+from kcl.base import computed_once, events, process
 from kcl.cache import faults, lookup
 from kcl.cache.key import Part
 from kcl.cache.lookup import Look, Searching, Stage
@@ -266,7 +265,7 @@ class ByTable:
             return ""
         return tables.digest_questions(self.line_at(choice, sizes).generate.key())
 
-    @functools.cached_property
+    @computed_once
     def variant(self) -> str:
         """The parameters beside the space that are not the function's defaults: code may depend on them unseen."""
         parameters = inspect.signature(self.function).parameters

@@ -9,7 +9,6 @@ another release of loopy changes a time a little, and a row names the release.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import math
@@ -18,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import settings
+from kcl.base import computed_once, settings
 from kcl.cache import faults, layers, notes
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
@@ -141,7 +140,7 @@ class ChoiceTable:
         """Return the row of exactly this name, as it is on disk now."""
         return {row.name: row for row in self.refresh().rows}.get(name)
 
-    @functools.cached_property
+    @computed_once
     def lost(self) -> str:
         """Why an earlier table of the recipe does not count any more; empty if there is none."""
         digest = notes.read(self.note) if self.note else None

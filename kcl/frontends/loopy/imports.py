@@ -13,6 +13,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import FunctionType
 from typing import Any
 
@@ -42,7 +43,6 @@ class FaceRequests(process.LockedState):
         self.own = False
 
     def after_fork(self) -> None:
-        super().after_fork()
         generators.forget_other_threads()
 
 
@@ -64,6 +64,14 @@ def install() -> None:
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
     frontends.receive("loopy", named_by)
+
+
+def attend(spec: ModuleSpec) -> None:
+    """Attend to the import of a generator that has just begun."""
+    if not _is_switched_off():
+        generators.install()
+        generators.take(spec)
+        generators.hear(spec, begins=True)
 
 
 def _leading(name: str) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import compress
 from operator import is_not
+from threading import get_ident
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -60,6 +61,22 @@ class TakenGenerators(process.LockedState):
         self.watch = Watch()
         # The holders with changes, by the address of the thing, and the changed names with their values now.
         self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
+        # What `as_imported` puts back, each with the changed names and the contents; and the thread in its block.
+        self.restored: list[tuple[Any, Iterable[Any], dict[Any, Any]]] = []
+        self.thread = 0
+
+    def put_back(self) -> None:
+        """Let the generators be as before `as_imported`."""
+        with self.lock:
+            # They count as restored until the last one is put back.
+            for changed in self.restored:
+                _put(*changed)
+            self.restored = []
+
+    def after_fork(self) -> None:
+        # The block of another thread never ends here.
+        if self.thread != get_ident():
+            self.put_back()
 
 
 _state = process.shared(TakenGenerators)
@@ -104,7 +121,8 @@ def _absorb() -> None:
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
         _put(holder.held, names, items(holder.thing))
-    _compare(holders)
+    if not _state().restored:
+        _compare(holders)
 
 
 def _take(is_early: bool = False) -> None:
@@ -262,7 +280,9 @@ def now() -> Changes:
         # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
         if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
-        _compare(_changed())
+        # What is restored for a call is changed all the same.
+        if not state.restored:
+            _compare(_changed())
         return _changes()
 
 
@@ -302,23 +322,26 @@ def _compare(holders: list[Holder]) -> None:
 
 @contextmanager
 def as_imported() -> Iterator[None]:
-    """Let the generators be in a block as their imports left them, for a call that waited."""
-    state, changes = _state(), now()
-    if not changes:
+    """Let the generators be in a block as their imports left them, for a call that waited.
+
+    The caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another thread,
+    which looks for changes as it ends. That thread finds the changes of before the block.
+    """
+    state = _state()
+    if not now() or state.restored:
         yield
         return
-    # With the lock no other thread takes the earlier state for the present one.
-    with state.lock:
-        changed = [(*pair, items(pair[0].thing)) for pair in state.differing.values()]
-        for holder, names, _ in changed:
-            # An unknown value cannot be put back.
-            restored = [name for name in names if holder.held.get(name) is not _UNKNOWN]
-            _put(holder.thing, restored, holder.held)
-        try:
-            yield
-        finally:
-            for holder, names, contents in changed:
-                _put(holder.thing, names, contents)
+    try:
+        with state.lock:
+            state.thread = get_ident()
+            for holder, names in state.differing.values():
+                thing, held = holder.thing, holder.held
+                state.restored.append((thing, names, items(thing)))
+                # An unknown value cannot be put back.
+                _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
+        yield
+    finally:
+        state.put_back()
 
 
 def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:

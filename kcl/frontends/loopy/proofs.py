@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from kcl.base import events, process
+from kcl.base import computed_once, events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
@@ -78,7 +78,6 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._own_key: Key | None = None
         # `Layer.moment` of the last read.
         self._read_at: object = None
         self.known: dict[str, Proof] = {}
@@ -87,13 +86,9 @@ class Group:
         # True once this process carried out a call that no earlier run proved.
         self.has_new = False
 
-    @property
+    @computed_once
     def _key(self) -> Key:
-        # `functools.cached_property` has a lock in older Pythons. A fork while another thread reads the files of the
-        # generators would leave it locked in the child.
-        if self._own_key is None:
-            self._own_key = Key((Part("proofs", self._name), *moment.shared()))
-        return self._own_key
+        return Key((Part("proofs", self._name), *moment.shared()))
 
     def read(self) -> None:
         """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""

@@ -53,15 +53,14 @@ class ProcessName(process.LockedState):
     """The name of this process in the journal, and its process id; who writes the record holds the lock."""
 
     def __init__(self) -> None:
-        self.after_fork()
+        super().__init__()
+        self.begin()
 
     def begin(self) -> None:
         """Take another name."""
         self.name, self.process = os.urandom(32).hex(), os.getpid()
 
-    def after_fork(self) -> None:
-        super().after_fork()
-        self.begin()
+    after_fork = begin
 
 
 run = process.own(ProcessName)

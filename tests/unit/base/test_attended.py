@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.resources
+import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
 
@@ -69,6 +70,23 @@ def test_removed(told):
     finder.remove()
     importlib.import_module("wabble")
     assert told == []
+
+
+def test_removed_while_others_are_asked(monkeypatch):
+    """An import that is under way asks all finders, though one of them is removed meanwhile."""
+
+    class Removing:
+        def find_spec(self, *_search):
+            first.remove()
+
+    class Last:
+        def find_spec(self, name, *_rest):
+            return ModuleSpec(name, None) if name == "wubble" else None
+
+    first = Finder(lambda _name: False, lambda _spec: None)
+    monkeypatch.setattr(sys, "meta_path", [first, Removing(), Last(), *sys.meta_path])
+    assert importlib.util.find_spec("wubble") is not None
+    assert first not in sys.meta_path
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 import functools
 import importlib
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import kcl
-from kcl.base import hide_from_warnings, is_of_kcl, port, unwrap
+from kcl.base import computed_once, hide_from_warnings, is_of_kcl, port, unwrap
 
 
 @pytest.mark.parametrize(("name", "module"), {**kcl.PORTS, **kcl.TOOLS}.items())
@@ -49,6 +51,48 @@ def test_unwrap():
     alone = types.FunctionType(plain.__code__, {"__name__": "kcl.somewhere"})
     for function, below in ((of_kcl(of_kcl(plain)), plain), (plain, plain), (alone, alone)):
         assert unwrap(function) is below
+
+
+class Counted:
+    """An object with a value that is computed once."""
+
+    def __init__(self, compute):
+        self.compute = compute
+
+    @computed_once
+    def value(self):
+        """The value."""
+        return self.compute()
+
+
+def test_computed_once():
+    """The first use computes the value, which may raise an error."""
+    values = [7, ZeroDivisionError()]
+
+    def compute():
+        value = values.pop()
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    counted = Counted(compute)
+    with pytest.raises(ZeroDivisionError):
+        assert counted.value
+    assert (counted.value, counted.value, values) == (7, 7, [])
+
+
+def test_computed_once_by_two_threads():
+    """No thread waits for another one that computes; all get the value of the first."""
+    together = threading.Barrier(2)
+
+    def compute():
+        together.wait(60)
+        return object()
+
+    counted = Counted(compute)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _thread: counted.value, range(2))
+    assert first is second is counted.value
 
 
 def test_a_warning_below_the_function_names_the_line_of_its_caller():

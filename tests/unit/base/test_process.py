@@ -253,6 +253,39 @@ def is_empty(value):
     return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]
 
 
+class TestLockedState:
+    @forks
+    def test_fork_beside_its_holder(self):
+        """A forked child has a new lock, whoever held the one of the parent."""
+        one, held, over = process.LockedState(), threading.Event(), threading.Event()
+
+        def hold():
+            with one.lock:
+                held.set()
+                over.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(60)
+        assert not one.lock.acquire(blocking=False)
+        assert in_child(lambda: one.lock.acquire(blocking=False)) == "True"
+        over.set()
+        thread.join()
+
+    @forks
+    def test_fork_of_its_holder(self):
+        """A thread that forks while it holds the lock goes on in the child, and gives it back there too."""
+        one = process.LockedState()
+
+        def leave():
+            block.__exit__(None, None, None)
+            return one.lock.acquire(blocking=False)
+
+        block = one.lock
+        with block:
+            assert in_child(leave) == "True"
+
+
 class TestPackage:
     def test_few_functions_rebind_a_name_of_their_module(self):
         found = {

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import os
 
 import pytest
@@ -180,3 +181,21 @@ def test_the_collector_of_a_child():
 
     foreign.load_with_usable_cache(load)
     assert (ends, gc.isenabled()) == ([True], True)
+
+
+class Interrupting(list):
+    """The wishes of a switch, in which an interrupt comes as the first one was noted."""
+
+    def append(self, wish):
+        super().append(wish)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_as_caches_go_off(monkeypatch):
+    """An interrupt at any step leaves loopy's caches as they were, and no wish behind."""
+    loopy, switch = importlib.import_module("loopy"), foreign._loopy_switch()
+    before = loopy.CACHING_ENABLED
+    monkeypatch.setattr(switch, "wishes", Interrupting())
+    with pytest.raises(KeyboardInterrupt), foreign.loopy_disk_caches_off():
+        pass
+    assert (loopy.CACHING_ENABLED, switch.wishes) == (before, [])

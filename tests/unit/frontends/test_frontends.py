@@ -1,5 +1,7 @@
 """kcl.frontends: a recipe's result goes to the front end that knows it."""
 
+import textwrap
+
 import numpy as np
 import pytest
 from loopys_own import loopy as lp
@@ -201,3 +203,48 @@ class TestRecipeResult:
         unit = one.unit()
         assert unit.front_end == "loopy"
         assert recorder.thread.carried == before
+
+
+def test_threads_that_import_in_two_ways(child):
+    """The import by `importlib` waits for the statement of another thread, which brings the front end just now."""
+    code = """
+        import importlib, json, os, sys, threading
+        from importlib.machinery import PathFinder
+        from kcl import frontends
+        in_statement, by_name = threading.Event(), threading.Event()
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "kcl.frontends.loopy":
+                    spec = PathFinder.find_spec(name, path)
+                    self.loader, spec.loader = spec.loader, self
+                    return spec
+            def create_module(self, spec):
+                return None
+            def exec_module(self, module):
+                in_statement.set()
+                by_name.wait(60)
+                self.loader.exec_module(module)
+        sys.meta_path.insert(0, Slow())
+        bring, found = frontends._bring, []
+        def noted(name):
+            if threading.current_thread() is second:
+                by_name.set()
+            return bring(name)
+        frontends._bring = noted
+        def by_statement():
+            import loopy
+            found.append(loopy.__name__)
+        def by_import():
+            in_statement.wait(60)
+            found.append(importlib.import_module("loopy").__name__)
+        first, second = [threading.Thread(target=one, daemon=True) for one in (by_statement, by_import)]
+        first.start()
+        second.start()
+        first.join(60)
+        second.join(60)
+        # No import here: it would wait for theirs.
+        insides = sys.modules.get("kcl.frontends.loopy.insides")
+        print(json.dumps([found, insides and "loopy" in insides._state().modules]), flush=True)
+        os._exit(0)
+        """
+    assert child.json(f"{HEAD}{textwrap.dedent(code)}") == [["loopy", "loopy"], True]

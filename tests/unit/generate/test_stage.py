@@ -1,5 +1,9 @@
 """kcl.generate.stage: the first stage, from what a recipe returns to code, on real rows."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 from loopys_own import loopy as lp
@@ -184,3 +188,27 @@ def test_dtypes_of():
     found = dtypes_of(dict(zip("abcdefg", values, strict=True)))
     dtypes = [np.dtype(text) for text in ("i1", "f4", "f8", "i4", "c8")]
     assert found == dict(zip("abcde", dtypes, strict=True))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_a_recipe_runs():
+    """A child that is forked while another thread runs the recipe of a Kernel runs it itself."""
+    parent, began, goes_on = os.getpid(), threading.Event(), threading.Event()
+
+    def slow():
+        if os.getpid() == parent:
+            began.set()
+            goes_on.wait(60)
+        return doubled()
+
+    generate = stage(slow)
+    thread = threading.Thread(target=generate.key)
+    thread.start()
+    assert began.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # ends a child that waits for ever
+        os._exit(generate.key() is None)
+    goes_on.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

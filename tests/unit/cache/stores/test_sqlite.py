@@ -447,7 +447,7 @@ class TestProcesses:
         held, over = threading.Event(), threading.Event()
 
         def hold():
-            with sqlite._state().turn:
+            with sqlite._state().lock:
                 held.set()
                 over.wait(60)
 

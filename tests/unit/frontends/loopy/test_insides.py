@@ -3,6 +3,7 @@
 import functools
 import importlib
 import sys
+import textwrap
 import types
 
 import pytest
@@ -322,6 +323,67 @@ class TestAsImported:
         assert parse.__code__ is emit.__code__
         assert c.CASTBuilder.emit_if is emit
         assert insides.now() == later
+
+    CODE = """
+        import importlib, json, os, sys, threading
+        import kcl.loopy
+        from importlib.machinery import ModuleSpec
+        from kcl.frontends.loopy import insides
+        loopy = importlib.import_module("loopy")
+        insides.now()
+        own, loopy.add_dtypes = loopy.add_dtypes, print
+        known, found = len(insides.now()), []
+        """
+
+    def test_while_another_thread_imports(self, child):
+        """The call in the block may wait for an import of another thread, which ends; the change stays one."""
+        code = """
+            inside, began = threading.Event(), threading.Event()
+            class Slow:
+                def find_spec(self, name, path=None, target=None):
+                    return ModuleSpec(name, self) if name == "genpy.slow" else None
+                def create_module(self, spec):
+                    return None
+                def exec_module(self, module):
+                    began.set()
+                    inside.wait(60)
+            sys.meta_path.append(Slow())
+            def restore():
+                began.wait(60)
+                with insides.as_imported():
+                    inside.set()
+                    importlib.import_module("genpy.slow")
+                    found.extend([loopy.add_dtypes is own, len(insides.now())])
+            threads = [
+                threading.Thread(target=importlib.import_module, args=("genpy.slow",), daemon=True),
+                threading.Thread(target=restore, daemon=True),
+            ]
+            [thread.start() for thread in threads]
+            [thread.join(60) for thread in threads]
+            found += [thread.is_alive() for thread in threads]
+            print(json.dumps([known, *found, loopy.add_dtypes is print]), flush=True)
+            os._exit(0)
+            """
+        code = textwrap.dedent(self.CODE) + textwrap.dedent(code)
+        assert child.json(code) == [1, True, 1, False, False, True]
+
+    def test_in_a_forked_child(self, child):
+        """A child that another thread forks has the program's change; one that is forked in the block goes on there."""
+        code = """
+            def forked():
+                pid = os.fork()
+                if not pid:
+                    os._exit((loopy.add_dtypes is print) + 2 * len(insides.now()))
+                found.append(os.waitpid(pid, 0)[1] >> 8)
+            with insides.as_imported():
+                thread = threading.Thread(target=forked)
+                thread.start()
+                thread.join()
+                forked()
+            print(json.dumps([known, *found, loopy.add_dtypes is print, len(insides.now())]))
+            """
+        code = textwrap.dedent(self.CODE) + textwrap.dedent(code)
+        assert child.json(code) == [1, 3, 2, True, 1]
 
 
 class TestOriginal:
