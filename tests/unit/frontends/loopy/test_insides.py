@@ -422,14 +422,3 @@ class TestImports:
             print(json.dumps([*map(list, insides.now())]))
             """
         assert child.json(code) == [["pytools", "flatten"]]
-
-    def test_without_loopy(self, child):
-        """A process without loopy has no baseline, and does not import this module."""
-        code = """
-            import json, sys
-            import kcl, kcl.loopy
-            from kcl.frontends.loopy import moment
-            moment.now()
-            print(json.dumps([name in sys.modules for name in ("loopy", "kcl.frontends.loopy.insides")]))
-            """
-        assert child.json(code) == [False, False]
