@@ -213,11 +213,10 @@ class TestNow:
     )
     def test_registering(self, monkeypatch, call):
         """A public name of loopy that registers something, or switches its caches, changes nothing inside."""
-        unit = make(module=loopy, name="k")
         monkeypatch.setattr(loopy, "CACHING_ENABLED", loopy.CACHING_ENABLED)
         caches = importlib.import_module("loopy.tools").caches
         before = [*caches]
-        call(unit)
+        call(make(module=loopy, name="k"))
         assert not changed()
         caches[:] = before
 
