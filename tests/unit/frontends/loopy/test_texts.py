@@ -69,13 +69,18 @@ class TestOneTextForOneMeaning:
             words = [LAYOUT.sub("", one) for one in (found, text(copied))]
             assert words[0] == words[1]
 
-    @settings(max_examples=300, deadline=None)
-    @given(st.lists(places, max_size=4), st.lists(places, max_size=4))
-    def test_lists_of_texts_do_not_share_a_digest(self, one, other):
-        digests = [
-            texts.digest([text(SINGLE[place]) for place in listed]) for listed in (one, other)
+    def test_lists_of_texts_do_not_share_a_digest(self):
+        lists = [
+            ["1", "2"],
+            ["12"],
+            ["12", ""],
+            ["", "12"],
+            ["1", "", "2"],
+            ["1:2"],
+            ["1:", "2"],
+            [],
         ]
-        assert (digests[0] == digests[1]) == (one == other)
+        assert len({texts.digest(one) for one in lists}) == len(lists)
 
     def test_sets_have_no_order(self):
         members = [*range(50), "a", None, (1, "x")]

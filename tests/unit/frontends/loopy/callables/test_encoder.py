@@ -18,7 +18,7 @@ import pytest
 from different_values import ALIGNED, DIFFERENT, Data, Name, Plain, Word
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packages import forget_packages, import_again, write_packages
+from packages import import_again, write_packages
 
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import held
@@ -238,9 +238,9 @@ class Kept:
     one: int = 1
 """
 
+    @pytest.mark.usefixtures("no_packages")
     def test_of_an_installed_package(self, tmp_path, monkeypatch):
         """It counts by name and files, and by what functions and objects hold; test_held.py has what was changed in it."""
-        forget_packages(monkeypatch)
         write_packages(tmp_path, {"packed.py": self.PACKAGE}, packed=[])
         monkeypatch.syspath_prepend(tmp_path)
         (module,) = import_again("packed")
