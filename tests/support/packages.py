@@ -6,17 +6,6 @@ import importlib
 import pathlib
 import sys
 
-from kcl.frontends.loopy import baseline, held
-from kcl.generate import distributions
-
-
-def forget_packages(monkeypatch):
-    """Let kcl know nothing of packages, as where none was imported."""
-    memos = distributions.InstallationMemos(), held.ComparedPackages(), baseline.TakenModules()
-    monkeypatch.setattr(distributions, "_state", lambda: memos[0])
-    monkeypatch.setattr(held, "_state", lambda: memos[1])
-    monkeypatch.setattr(baseline, "state", lambda: memos[2])
-
 
 def write_packages(folder, files, **required):
     """Write modules, and for each distribution the record of its modules and what it requires."""

@@ -68,6 +68,24 @@ class TestCalls:
         assert looks == []
         assert recorder.thread.carried == before
 
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_a_method_that_the_program_replaced(self, queue, monkeypatch):
+        """A unit is launched unmade though loopy is imported, unless the program replaced the method."""
+        typed()
+        unit, later = typed(), typed()
+        assert doubles(unit, queue)
+        assert type(unit) is unmade.RecordedUnit
+        calls, own = [], loopy.TranslationUnit.__call__
+
+        def replaced(self, *given, **more):
+            calls.append(self)
+            return own(self, *given, **more)
+
+        monkeypatch.setattr(loopy.TranslationUnit, "__call__", replaced)
+        assert doubles(later, queue)
+        assert calls == [later]
+        assert type(later) is loopy.TranslationUnit
+
     def test_another_target(self, queue):
         """Units for other targets are loopy's own business."""
         for _ in range(2):

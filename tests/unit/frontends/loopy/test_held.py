@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from packages import forget_packages, import_again, write_packages
+from packages import import_again, write_packages
 
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
@@ -69,9 +69,9 @@ TOLD = {
 
 
 @pytest.fixture(params=["attended", "early"])
-def load(request, tmp_path, monkeypatch):
+def load(request, no_packages, tmp_path, monkeypatch):
     """Return a function that imports two installed packages, of which one requires the other, once more."""
-    forget_packages(monkeypatch)
+    assert no_packages is None
     write_packages(tmp_path, FILES, near=["far"], far=[])
     monkeypatch.syspath_prepend(tmp_path)
 

@@ -43,19 +43,19 @@ class TestNow:
 
     @pytest.mark.parametrize("is_begun", [False, True])
     def test_while_loopy_is_not_there(self, child, is_begun):
-        """Before loopy is imported, and while another thread imports it, nothing of it has changed."""
+        """Before loopy is imported nothing of it is watched or has changed; nor while another thread imports it."""
         code = f"""
             import importlib.util, json, sys, types
-            import kcl.loopy
+            import kcl, kcl.loopy
             from kcl.frontends.loopy import moment
             if {is_begun}:
                 sys.modules["loopy"] = module = types.ModuleType("loopy")
                 module.__spec__ = importlib.util.spec_from_loader("loopy", None)
                 module.__spec__._initializing = True
                 module.untag_inames = print
-            print(json.dumps([moment.now(), moment.loaded()]))
+            print(json.dumps([moment.now(), moment.loaded(), "kcl.frontends.loopy.insides" in sys.modules]))
             """
-        assert child.json(code) == [[[], "", None], None]
+        assert child.json(code) == [[[], "", None], None, is_begun]
 
 
 def test_shared_parts():

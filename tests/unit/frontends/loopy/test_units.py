@@ -193,27 +193,3 @@ class TestTaken:
     def test_copied(self, two):
         """A unit that arrives in another process is loopy's there."""
         assert not units._is_taken(pickle.loads(pickle.dumps(two)))
-
-
-class TestUnmade:
-    def test_direct_call_beside_loopy(self, child):
-        """A program's unit is launched unmade though loopy is imported, unless the program replaced the method."""
-        found = child.json("""
-            import importlib, json, warnings
-            import kcl
-            kcl.install()
-            import loopy as lp, numpy as np, pyopencl as cl
-            importlib.import_module("loopy")
-            warnings.simplefilter("ignore")
-            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
-            queue = cl.CommandQueue(context)
-            def unit():
-                return lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 2*i", [lp.GlobalArg("y", np.int32, shape=(4,))],
-                                      lang_version=(2018, 2))
-            def launch(knl):
-                return knl(queue)[1][0].get().tolist(), type(knl).__name__
-            first, calls, original = launch(unit()), [], lp.TranslationUnit.__call__
-            lp.TranslationUnit.__call__ = lambda self, *given, **more: calls.append(1) or original(self, *given, **more)
-            print(json.dumps([first, launch(unit()), len(calls)]))
-            """)
-        assert found == [[[0, 2, 4, 6], "RecordedUnit"], [[0, 2, 4, 6], "TranslationUnit"], 1]

@@ -24,6 +24,13 @@ def scalar(dtype):
     return kcl.Scalar("x", dtype)
 
 
+OF_OTHER_TYPES = [
+    *("global float4 *x", "global real *x", "global struct s *x", "global void *x"),
+    *("global float **x", "global float x[]", "REAL float *x", "global float *", "float x"),
+    *("global float *x, int n", "", "PARAMETERS"),
+]
+
+
 class TestDtype:
     """A dtype that cannot be the parameter's gives wrong numbers, and OpenCL says nothing of it."""
 
@@ -68,28 +75,17 @@ class TestDtype:
             ("global float *x", array(np.complex64)),
             ("global float *x", array(np.dtype([("a", np.float32), ("b", np.int32)]))),
             ("global float *x", array(np.dtype((np.float32, (3,))))),
-            ("global float4 *x", array(np.float64)),
-            ("global real *x", array(np.float64)),
-            ("global struct s *x", array(np.float64)),
-            ("global void *x", array(np.float64)),
+            *[(parameter, array(np.float64)) for parameter in OF_OTHER_TYPES],
             ("global long long *x", array(np.int32)),
-            ("global float **x", array(np.float64)),
-            ("global float x[]", array(np.float64)),
-            ("REAL float *x", array(np.float64)),
             ("global half *x", array(np.uint16)),
             ("global ushort *x", array(np.float16)),
-            ("global float *", array(np.float64)),
             ("unsigned int", scalar(np.float64)),
             ("size_t x", scalar(np.int32)),
             ("float4 x", scalar(cltypes.float4)),
             ("float *x", scalar(np.float64)),
-            ("float x", array(np.float64)),
             ("local double *x", kcl.Local("x", np.uint8, 64)),
             ("local int *x", kcl.Local("x", np.float32, 64)),
             ("read_only image2d_t x", kcl.Image("x")),
-            ("global float *x, int n", array(np.float64)),
-            ("", array(np.float64)),
-            ("PARAMETERS", array(np.float64)),
         ],
     )
     def test_let_through(self, parameter, argument):

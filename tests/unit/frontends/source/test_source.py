@@ -23,6 +23,10 @@ def source(**changes):
     return kcl.Source(**(good | changes))
 
 
+TAKEN = ("queue", "self", "wait_for", "_np", "_kcl_x", "min", "round_up", *LAUNCH)
+NO_KERNEL_TAKES = "dtype of argument 'v' is .*, which no kernel takes"
+
+
 class TestDeclarations:
     def test_good(self):
         """What is given is kept."""
@@ -63,12 +67,7 @@ class TestDeclarations:
         ("name", "reason"),
         [
             *((name, "is no name in Python") for name in ("1x", "a b", "in", "lambda")),
-            *(
-                (name, "has a meaning of its own")
-                for name in (
-                    *("queue", "self", "wait_for", "_np", "_kcl_x", "min", "round_up", *LAUNCH),
-                )
-            ),
+            *((name, "has a meaning of its own") for name in TAKEN),
         ],
     )
     def test_names_that_are_taken(self, name, reason):
@@ -114,38 +113,30 @@ class TestDeclarations:
                 {"arguments": [kcl.Local("l", np.float32, 4)], "global_size": "(l,)"},
                 "global_size is",
             ),
-            *(
-                ({"arguments": [argument], "global_size": 1}, words)
-                for argument, words in (
-                    (
-                        kcl.Array("x", np.float32, 1, "both"),
-                        "'x': direction is one of in, out, inout",
-                    ),
-                    (
-                        kcl.Image("p", direction="read_only"),
-                        "'p': direction is one of in, out, inout",
-                    ),
-                    (kcl.Image("p", "image2d"), "'p': type is one of image1d_t, .*, not 'image2d'"),
-                    (kcl.Array("x", "flot32", 1), "dtype of argument 'x' is 'flot32', .*'float32'"),
-                    (
-                        kcl.Scalar("n", "integer"),
-                        "argument 'n' is 'integer', which numpy does not know",
-                    ),
-                    *(
-                        (
-                            kcl.Scalar("v", dtype),
-                            "dtype of argument 'v' is .*, which no kernel takes",
-                        )
-                        for dtype in (object, "U5", "S5", "M8[s]")
-                    ),
-                )
-            ),
         ],
     )
     def test_refused(self, changes, words):
         """What cannot be meant is refused where the Source is made, with what is at fault and the cure."""
         with pytest.raises(kcl.RecipeError, match=f"kcl.Source '(f|in)': .*{words}"):
             source(**changes)
+
+    @pytest.mark.parametrize(
+        ("argument", "words"),
+        [
+            (kcl.Array("x", np.float32, 1, "both"), "'x': direction is one of in, out, inout"),
+            (kcl.Image("p", direction="read_only"), "'p': direction is one of in, out, inout"),
+            (kcl.Image("p", "image2d"), "'p': type is one of image1d_t, .*, not 'image2d'"),
+            (kcl.Array("x", "flot32", 1), "dtype of argument 'x' is 'flot32', .*'float32'"),
+            (kcl.Scalar("n", "integer"), "argument 'n' is 'integer', which numpy does not know"),
+            (kcl.Scalar("v", object), NO_KERNEL_TAKES),
+            (kcl.Scalar("v", "U5"), NO_KERNEL_TAKES),
+            (kcl.Scalar("v", "S5"), NO_KERNEL_TAKES),
+            (kcl.Scalar("v", "M8[s]"), NO_KERNEL_TAKES),
+        ],
+    )
+    def test_argument_refused(self, argument, words):
+        with pytest.raises(kcl.RecipeError, match=f"kcl.Source 'f': .*{words}"):
+            source(arguments=[argument], global_size=1)
 
 
 class TestSizes:
@@ -170,10 +161,8 @@ class TestSizes:
         assert (one.global_size, one.local_size) == (text, text)
         arguments = [kcl.Array("x", np.float32, given), kcl.Scalar("n", np.int32)]
         assert source(arguments=arguments).arguments[0].shape == text
-        assert (
-            SourceUnit(source(global_size=given)).identity()
-            == SourceUnit(source(global_size=text)).identity()
-        )
+        identities = [SourceUnit(source(global_size=one)).identity() for one in (given, text)]
+        assert identities[0] == identities[1]
 
     @pytest.mark.parametrize(
         "given", [1.5, np.float32(4), True, -1, (4, -4), ("n", 1.5), ((4,),), b"n", {}, (None,)]
