@@ -37,11 +37,8 @@ LIBRARIES = [
     *("boxtree", "compyle", "gputools", "nengo-ocl", "pyFAI", "pyclesperanto-prototype"),
     *("reikna", "sasmodels", "silx"),
 ]
-# Tools that start programs, for tests/behaviour/test_daily_tools.py; snakemake needs Python 3.11.
-DAILY = [
-    *("nox>=2025", "tox>=4.20,<5", "shiv>=1,<2", "uv>=0.5,<1", "papermill>=2.6,<3"),
-    *("ipykernel>=6.29,<8", "ray>=2.40,<3", "snakemake>=9,<10; python_version >= '3.11'"),
-]
+# Tools that start programs, for tests/behaviour/test_daily_tools.py.
+DAILY = ["shiv>=1,<2", "papermill>=2.6,<3", "ipykernel>=6.29,<8", "ray>=2.40,<3"]
 DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6", "sphinx-copybutton>=0.5.2,<1"]
 
 setup(

@@ -97,19 +97,9 @@ def sampler(queue, mode=cl.addressing_mode.CLAMP_TO_EDGE):
     return cl.Sampler(queue.context, False, mode, cl.filter_mode.NEAREST)
 
 
-@pytest.fixture
-def not_nvidia(platform_name):
-    if platform_name == "nvidia":
-        pytest.skip("a kernel object of NVIDIA takes SVM or buffers, not both")
-
-
 @pytest.mark.slow_platforms
 class TestSVM:
-    """SVM in the place of arrays whose shapes the scalars say.
-
-    NVIDIA's driver takes no buffer for a parameter of a kernel object that was given SVM before, under pyopencl alone,
-    too.
-    """
+    """SVM in the place of arrays whose shapes the scalars say."""
 
     def test_allocation(self, queue):
         """A kernel reads SVM and writes into SVM; the output is an array over the memory that was given."""
@@ -120,8 +110,9 @@ class TestSVM:
             assert out.base_data is y
             assert out.get(queue=queue).tolist() == read(queue, y) == [2, 3, 4, 5]
 
-    @pytest.mark.usefixtures("not_nvidia")
-    def test_array_of_numpy(self, queue):
+    def test_array_of_numpy(self, queue, platform_name):
+        if platform_name == "nvidia":  # under pyopencl alone, too
+            pytest.skip("a kernel object of NVIDIA takes SVM or buffers, not both")
         svm(queue, [0])
         x = cl.csvm_empty(queue.context, 4, np.float32)
         cl.enqueue_copy(queue, cl.SVM(x), np.arange(4, dtype=np.float32))

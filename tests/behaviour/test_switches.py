@@ -188,13 +188,18 @@ class TestStrict:
         assert "CacheMiss: generator layer, kernel 'unknowable': bypass: " in run.stderr
         assert "pass a plain value" in run.stderr
 
-    def test_fault(self, warm):
-        """KCL_STRICT=fault raises the fault itself; a plain miss is none."""
+    def test_damaged(self, warm):
+        """A damaged entry raises: under `hit` an error is no hit, under `fault` the fault itself. A plain miss is none."""
         warm.binaries.delete(warm.binary_of("typed")[0])
         assert warm.run("pair", KCL_STRICT="fault").outcomes("binary")["typed"] == ["miss"]
         warm.finish()
         address, entry = warm.binary_of("control")
-        warm.binaries.put(address, entry.pack() + b"x")
-        run = warm.start("pair", KCL_STRICT="fault")
-        assert run.code == 1
-        assert "kcl.errors.DamagedEntry" in run.stderr
+        raised = {
+            "hit": "CacheMiss: binary layer, kernel 'control': error: damaged entry set aside",
+            "fault": "kcl.errors.DamagedEntry",
+        }
+        for strict, words in raised.items():
+            warm.binaries.put(address, entry.pack() + b"x")
+            run = warm.start("pair", KCL_STRICT=strict)
+            assert run.code == 1
+            assert words in run.stderr

@@ -42,7 +42,7 @@ def entry(number: int, parts: dict[str, str], contents: dict[str, bytes], **meta
     """Return an entry with what code and program have in common: names of all lengths, some beyond any column."""
     common = {"kernel": f"{NAMES[number % 3]}_{number % 700}", "kernels": ["k"], "seconds": 0.3}
     common |= {"created": 1.7e9 + number, "program": Key([Part("n", str(number))]).digest}
-    return Entry(Key(map(Part._make, parts.items())), common | metadata, contents)
+    return Entry(Key([Part(*part) for part in parts.items()]), common | metadata, contents)
 
 
 def code(number: int) -> Entry:
