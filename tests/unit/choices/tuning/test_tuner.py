@@ -135,12 +135,18 @@ def outcomes(tuning):
     return {next(iter(row.choice.values())): row.outcome for row in tuning.tried}
 
 
-def change_outcome(table, **change):
-    """Change the only outcome of an earlier tuning, and have the next one go on; return what it was."""
-    (fact,) = table.facts().values()
-    table.put_facts([fact._replace(**change)])
-    table.put(table.refresh().rows[0]._replace(unfinished=True))
-    return fact
+# What is known of a kind, how it is tuned again, and whether the earlier outcome stands.
+BELIEVED = [
+    ("no name", {}, {}, True),
+    ("no name", {}, {"again": True}, False),
+    ("no name", {}, {"tolerance": 0.5}, False),
+    ("no name", {"codes": ("-",)}, {}, False),
+    ("no name", {"terms": "-"}, {}, False),
+    ("even", {"outcome": "crashes", "day": 29}, {}, True),
+    ("even", {"outcome": "crashes", "day": 31}, {}, False),
+    ("even", {"outcome": "hangs", "limit": LIMIT}, {}, True),
+    ("even", {"outcome": "hangs", "limit": LIMIT / 2}, {}, False),
+]
 
 
 class TestOutcomes:
@@ -167,34 +173,26 @@ class TestOutcomes:
         assert {entry.kernel for entry in kcl.entries()} == {"doubling"}
         assert len(kcl.entries("generator")) <= 2
 
-    @pytest.mark.parametrize(
-        ("kind", "change", "options", "is_believed"),
-        [
-            ("no name", {}, {}, True),
-            ("no name", {}, {"again": True}, False),
-            ("no name", {}, {"tolerance": 0.5}, False),
-            ("no name", {"codes": ("-",)}, {}, False),
-            ("no name", {"terms": "-"}, {}, False),
-            ("even", {"outcome": "crashes", "day": 29}, {}, True),
-            ("even", {"outcome": "crashes", "day": 31}, {}, False),
-            ("even", {"outcome": "hangs", "limit": LIMIT}, {}, True),
-            ("even", {"outcome": "hangs", "limit": LIMIT / 2}, {}, False),
-        ],
-    )
-    def test_failures_are_believed(self, queue, kind, change, options, is_believed):
+    def test_failures_are_believed(self, queue):
         """A failure stands for the same code and tolerance, a crash for 30 days, a time-out if it had as much time."""
-        kernel, choice = doubling(), {"kind": kind}
-        tune(kernel, queue, search=Given([choice]))
-        day = datetime.date.today() - datetime.timedelta(change.get("day", 0))
-        table, change = chooser_of(kernel).table(queue), {**change, "day": day.isoformat()}
-        fact = change_outcome(table, detail="as before", **change)
-        assert (fact.choice, fact.sizes) == (choice, (512,))
-        tuning = tune(kernel, queue, search=Given([choice]), **options)
-        assert (tuning.tried[0].detail == "as before") is is_believed
-        assert tuning.known == is_believed
-        # An outcome is not younger for being believed.
-        facts = [fact.day for fact in table.facts().values() if fact.detail == "as before"]
-        assert facts == [day.isoformat()] * is_believed
+        kernel = doubling()
+        tune(kernel, queue, search=Given([{"kind": "no name"}, {"kind": "even"}]))
+        table = chooser_of(kernel).table(queue)
+        facts = {fact.choice["kind"]: fact for fact in table.facts().values()}
+        assert {fact.sizes for fact in facts.values()} == {(512,)}
+        for kind, change, options, is_believed in BELIEVED:
+            day = datetime.date.today() - datetime.timedelta(change.get("day", 0))
+            fields = {**change, "detail": "as before", "day": day.isoformat()}
+            table.put_facts([facts[kind]._replace(**fields)])
+            table.put(table.refresh().rows[0]._replace(unfinished=True))
+            tuning = tune(kernel, queue, search=Given([{"kind": kind}]), **options)
+            case = f"{kind}: {change} {options}"
+            assert (tuning.tried[0].detail == "as before") is is_believed, case
+            assert tuning.known == is_believed, case
+            # An outcome is not younger for being believed.
+            days = [fact.day for fact in table.facts().values() if fact.detail == "as before"]
+            assert days == [day.isoformat()] * is_believed, case
+            table.put_facts([*facts.values()])
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
         """loopy prints a kernel for which it cannot generate code; nobody sees it."""
