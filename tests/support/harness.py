@@ -169,11 +169,19 @@ class Child:
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.run(code, *arguments, options=options, **variables))
+        words = (*options, "-c", textwrap.dedent(code), *arguments)
+        return json.loads(self.output(*words, **variables).splitlines()[-1])
 
     def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
         """Run a file and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self.python(path, *arguments, **variables))
+        return json.loads(self.output(path, *arguments, **variables).splitlines()[-1])
+
+    def output(self, *words: object, **variables: str) -> str:
+        """Run Python with these words on its command line and return what it prints; the child must end well."""
+        done = self.python(*words, **variables)
+        said = f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, said
+        return done.stdout
 
     def python(
         self,
@@ -188,9 +196,3 @@ class Child:
         return subprocess.run(
             command, env=environment, cwd=cwd or self.directory, timeout=300, **streams
         )
-
-    def _said(self, done: subprocess.CompletedProcess[str]):
-        assert done.returncode == 0, (
-            f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-        )
-        return json.loads(done.stdout.splitlines()[-1])

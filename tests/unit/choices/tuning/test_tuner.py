@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from elementwise import elementwise
+from elementwise import elementwise, one_array
 
 import kcl
 from kcl.base import settings
@@ -280,14 +280,12 @@ class TestWinner:
     def test_known_winner_is_compared_again(self, queue):
         """What an earlier tuning found right and fast wins only if it is right on the arguments of this one."""
 
-        @kcl.kernel(space=kcl.space(kind=["right", "from one"]))
+        slowly = "float z = x[i]; for (int k = 0; k < 3000; ++k) z = sin(z);"
+        texts = {"right": f"{slowly} y[i] = z > 2 ? z : x[i]*x[i];", "from one": "y[i] = x[i];"}
+
+        @kcl.kernel(space=kcl.space(kind=[*texts]))
         def squared(kind="right"):
-            work = "for (int k = 0; k < 3000; ++k) z = sin(z);" if kind == "right" else ""
-            text = f"""kernel void squared(global float *x, global float *y)
-                       {{ int i = get_global_id(0); float z = x[i]; {work}
-                          y[i] = z > 2 ? z : {"x[i]*x[i]" if kind == "right" else "x[i]"}; }}"""
-            arguments = [kcl.Array("x", np.float32, 64), kcl.Array("y", np.float32, 64, "out")]
-            return kcl.Source(text, entry="squared", arguments=arguments, global_size=64)
+            return elementwise("squared", texts[kind], x="in", y="out")
 
         kernel, x = squared(), np.full(64, 0.5, np.float32)
         tune(kernel, queue, x=x, level=2)
@@ -344,9 +342,7 @@ class TestWinner:
             with runs.open("a") as stream:
                 stream.write(".")
             time.sleep(0.2)
-            arguments = [kcl.Array("x", np.float32, 8, "out")]
-            text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
-            return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
+            return one_array("slow", f"x[i] = 1; /* {part} */", direction="out")
 
         found = slow().tune(queue, level=2, seconds=2.0)
         assert runs.stat().st_size < 30
