@@ -138,6 +138,10 @@ class Child:
         """Run Python as `python` does and return the JSON that it prints in its last line; the child must end well."""
         return json.loads(self.finished(*words, **options).stdout.splitlines()[-1])
 
+    def output(self, *words: object, **options: Any) -> str:
+        """Run Python as `python` does and return what it prints; the child must end well."""
+        return self.finished(*words, **options).stdout
+
     def python(
         self,
         *words: object,

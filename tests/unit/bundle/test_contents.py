@@ -85,7 +85,7 @@ class TestStore:
         assert layers.binary().read(place(binary)) == binary
 
     def test_wrong_address(self):
-        """An entry at a wrong address or of another layer is refused, an unknown kind of record is counted; others come."""
+        """An entry at a wrong address or of another layer is refused, one of an unknown kind is counted; others come."""
         entries = [("generator", at, row(1)) for at in (row(2).key.digest, "../../etc/passwd", "x")]
         info = CacheInfo()
         contents.store(bundle(*entries, ("generator", row(3).key.digest, row(3))), info)

@@ -8,6 +8,7 @@ import time
 
 import pyopencl as cl
 import pytest
+from at_once import wait_until
 from commands import run
 from harness import ROOT
 
@@ -23,6 +24,7 @@ import sys
 import numpy as np
 import pyopencl as cl
 import kcl
+from elementwise import elementwise, one_array
 
 SPACE = kcl.space(turns=[1000, 1], how=["right", "endless"])
 
@@ -36,18 +38,13 @@ def adding(turns=1000, how="right"):
     if os.environ.get("COUNT_TURNS") and turns == 1 and (found := glob.glob(os.environ["TMPDIR"] + "/kcl-tune-*")):
         with open("turns", "a") as file:  # how many tunings have a folder as a candidate is generated
             print(len(found), file=file)
-    text = f'''kernel void adding(global float *x, int n)
-               {{ int i = get_global_id(0); float y = x[i];
-                  for (int k = 0; k < {turns}; ++k) y = sin(y);
-                  {endless} x[i] = y > 2 ? y : x[i] + 1; }}'''
-    arguments = [kcl.Array("x", np.float32, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text, entry="adding", arguments=arguments, global_size="n", local_size=1)
+    work = f"float y = x[i]; for (int k = 0; k < {turns}; ++k) y = sin(y);"
+    text = f"{work} {endless} x[i] = y > 2 ? y : x[i] + 1;"
+    return elementwise("adding", text, local_size=1, x="inout")
 
 @kcl.kernel
 def plain():
-    arguments = [kcl.Array("x", np.float32, 4, "inout")]
-    text = "kernel void plain(global float *x) { x[0] = 1; }"
-    return kcl.Source(text, entry="plain", arguments=arguments, global_size=4)
+    return one_array("plain", "x[i] = 1;")
 
 if __name__ == "__main__":
     context = cl.Context([cl.get_platforms()[int(sys.argv[1])].get_devices()[0]])
@@ -81,9 +78,7 @@ def program(child, device):
 
 
 def listed(child):
-    done = child.python("-m", "kcl", "tune", "--list")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return child.output("-m", "kcl", "tune", "--list")
 
 
 class TestTune:
@@ -116,25 +111,21 @@ class TestTune:
         assert f"the program launched no {said}" in done.stderr
         assert done.stdout == f"done {words[-1]}\n"
 
-    def stopped(self, program, child, number, **variables):
-        """Send a signal to a tuning that has begun; return its status and what it said."""
-        environment = child.environment(**variables)
-        streams = {"cwd": child.directory, "text": True, "stderr": subprocess.PIPE}
-        running = subprocess.Popen([*program.start, "all", "64"], env=environment, **streams)
-        while not (child.directory / "begun").exists() and running.poll() is None:
-            time.sleep(0.01)
-        running.send_signal(number)
-        _out, said = running.communicate(timeout=120)
-        return running.returncode, said
-
-    def test_interrupted(self, program, child):
-        """Ctrl-C ends the program; what is known is kept, no process and no folder stays."""
+    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_stopped(self, program, child, number, status):
+        """A signal ends the program; what is known is kept, and after Ctrl-C no process and no folder stays."""
         folder = child.directory / "temporary"
         folder.mkdir()
-        status, said = self.stopped(program, child, signal.SIGINT, TMPDIR=str(folder))
-        assert status == 130, said
-        assert "stopped: what is known is kept, and the next `kcl tune` goes on with it" in said
-        assert os.listdir(folder) == []
+        environment = child.environment(TMPDIR=str(folder))
+        streams = {"cwd": child.directory, "text": True, "stderr": subprocess.PIPE}
+        running = subprocess.Popen([*program.start, "all", "64"], env=environment, **streams)
+        wait_until((child.directory / "begun").exists, 120.0)
+        running.send_signal(number)
+        _out, said = running.communicate(timeout=120)
+        assert running.returncode == status, said
+        if number == signal.SIGINT:
+            assert "stopped: what is known is kept, and the next `kcl tune` goes on with it" in said
+            assert os.listdir(folder) == []
 
     def test_interrupted_in_a_text(self, program):
         """The status is the same where the signal comes as Python runs a text."""
@@ -178,9 +169,6 @@ class TestTune:
         assert "adding is not tuned: no time of --total is left" in done.stderr
         assert "nothing" in listed(child)
 
-    def test_terminated(self, program, child):
-        assert self.stopped(program, child, signal.SIGTERM)[0] == 143
-
     def test_wrong_use(self):
         assert "name a program" in run("tune", code=2).stderr
 
@@ -196,9 +184,7 @@ def test_example(child):
     """The example runs untuned, tunes, and is served its table: then every look-up hits."""
 
     def run(*words, **variables):
-        done = child.python(*words, ROOT / "examples" / "tuned.py", "64", **variables)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return child.output(*words, ROOT / "examples" / "tuned.py", "64", **variables)
 
     assert "nothing is measured" in run()
     assert "measured at n=64" in run("-m", "kcl", "tune", "--seconds", "20")

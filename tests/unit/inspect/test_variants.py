@@ -48,8 +48,7 @@ NAMES = ["arakawa(split_iname 8)", "arakawa(split_iname 16)", "one_and_other"]
 
 def test_told_apart(child):
     (child.directory / "tiles.py").write_text(TILES.replace("\n    ", "\n"))
-    done = child.python("-m", "kcl", "run", "tiles.py", KCL_PROMOTE="off")
-    assert done.returncode == 0, done.stderr
+    child.output("-m", "kcl", "run", "tiles.py", KCL_PROMOTE="off")
     with option.cache_dir(child.cache):
         assert kernels.name_rows(kernels.find_last_run().rows) == NAMES
         said = [str(miss).partition(", ")[0] for miss in kcl.explain()]
@@ -61,8 +60,7 @@ def test_told_apart(child):
 
 def test_told_apart_with_dtypes(child):
     (child.directory / "typed.py").write_text(TYPED.replace("\n    ", "\n"))
-    done = child.python("-m", "kcl", "run", "typed.py", KCL_PROMOTE="off")
-    assert done.returncode == 0, done.stderr
+    child.output("-m", "kcl", "run", "typed.py", KCL_PROMOTE="off")
     with option.cache_dir(child.cache):
         names = kernels.name_rows(kernels.find_last_run().rows)
     assert names == [

@@ -47,8 +47,7 @@ def test_warnings_are_errors(child, arguments):
     """A suite in which a warning is an error starts where kcl was imported before pytest; so do its workers."""
     (child.directory / "test_suite.py").write_text(SUITE)
     (child.directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    done = child.python("-m", "kcl", "run", "-m", "pytest", "-q", *arguments, WANTED="True")
-    assert done.returncode == 0, done.stdout + done.stderr
+    child.output("-m", "kcl", "run", "-m", "pytest", "-q", *arguments, WANTED="True")
 
 
 LAUNCHING = """
@@ -67,8 +66,7 @@ def test_launch(number):
 def test_workers_are_of_the_run(child):
     """The workers of pytest-xdist make one run, which has the name of pytest."""
     (child.directory / "test_suite.py").write_text(LAUNCHING)
-    done = child.python("-m", "pytest", "-q", "-n", "2")
-    assert done.returncode == 0, done.stdout + done.stderr
+    child.output("-m", "pytest", "-q", "-n", "2")
     said = child.python("-m", "kcl", "report", "pytest").stdout
     assert said.startswith("pytest, 2 processes, ")
 
@@ -123,6 +121,5 @@ def test_after():
 def test_private_cache(child):
     """A test that asks for `kcl_cache` has an empty cache and counts of its own; the others do not see it."""
     (child.directory / "test_suite.py").write_text(PRIVATE)
-    done = child.python("-m", "pytest", "-q", "-p", "no:cacheprovider", OUTER=str(child.cache))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 passed" in done.stdout
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "5 passed" in child.output(*words, OUTER=str(child.cache))

@@ -113,6 +113,14 @@ def generating(kind="right", amount=1 << 34):
     return one_array("generating", f"x[i] = {len(blocks)}; /* {kind} */", direction="out")
 
 
+ENDS = [
+    ("abort", 60.0, ("crashes", "SIGABRT, while generating")),
+    ("exit", 60.0, ("crashes", "status 3, while generating")),
+    ("endless", 0.5, ("hangs", "no result in 0.5 s, while generating")),
+    ("memory", 60.0, ("takes too much memory", "4 GiB, while generating")),
+]
+
+
 class TestGenerator:
     @pytest.fixture
     def files(self, files_of, platform_name):
@@ -120,20 +128,12 @@ class TestGenerator:
             pytest.skip("the recipes run in this process")
         return files_of(generating())
 
-    @pytest.mark.parametrize(
-        ("kind", "seconds", "verdict"),
-        [
-            ("abort", 60.0, ("crashes", "SIGABRT, while generating")),
-            ("exit", 60.0, ("crashes", "status 3, while generating")),
-            ("endless", 0.5, ("hangs", "no result in 0.5 s, while generating")),
-            ("memory", 60.0, ("takes too much memory", "4 GiB, while generating")),
-        ],
-    )
-    def test_ends(self, files, kind, seconds, verdict):
+    def test_ends(self, files):
         """A choice that ends, stops or fills the process that generates is named; the next one is generated. None stays."""
-        files.seconds = lambda _least: seconds
-        candidate = files.trial({"kind": kind})
-        assert (candidate.verdict, candidate.limit) == (verdict, seconds)
+        for kind, seconds, verdict in ENDS:
+            files.seconds = lambda _least, seconds=seconds: seconds
+            candidate = files.trial({"kind": kind})
+            assert (candidate.verdict, candidate.limit) == (verdict, seconds)
         files.seconds = lambda _least: 60.0
         assert files.trial({"kind": "closure"}).verdict.outcome == ""
         process = files._generator.process.pid

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from elementwise import elementwise
+from elementwise import elementwise, one_array
 
 import kcl
 from kcl.base import settings
@@ -135,12 +135,18 @@ def outcomes(tuning):
     return {next(iter(row.choice.values())): row.outcome for row in tuning.tried}
 
 
-def change_outcome(table, **change):
-    """Change the only outcome of an earlier tuning, and have the next one go on; return what it was."""
-    (fact,) = table.facts().values()
-    table.put_facts([fact._replace(**change)])
-    table.put(table.refresh().rows[0]._replace(unfinished=True))
-    return fact
+# What is known of a kind, how it is tuned again, and whether the earlier outcome stands.
+BELIEVED = [
+    ("no name", {}, {}, True),
+    ("no name", {}, {"again": True}, False),
+    ("no name", {}, {"tolerance": 0.5}, False),
+    ("no name", {"codes": ("-",)}, {}, False),
+    ("no name", {"terms": "-"}, {}, False),
+    ("even", {"outcome": "crashes", "day": 29}, {}, True),
+    ("even", {"outcome": "crashes", "day": 31}, {}, False),
+    ("even", {"outcome": "hangs", "limit": LIMIT}, {}, True),
+    ("even", {"outcome": "hangs", "limit": LIMIT / 2}, {}, False),
+]
 
 
 class TestOutcomes:
@@ -167,34 +173,26 @@ class TestOutcomes:
         assert {entry.kernel for entry in kcl.entries()} == {"doubling"}
         assert len(kcl.entries("generator")) <= 2
 
-    @pytest.mark.parametrize(
-        ("kind", "change", "options", "is_believed"),
-        [
-            ("no name", {}, {}, True),
-            ("no name", {}, {"again": True}, False),
-            ("no name", {}, {"tolerance": 0.5}, False),
-            ("no name", {"codes": ("-",)}, {}, False),
-            ("no name", {"terms": "-"}, {}, False),
-            ("even", {"outcome": "crashes", "day": 29}, {}, True),
-            ("even", {"outcome": "crashes", "day": 31}, {}, False),
-            ("even", {"outcome": "hangs", "limit": LIMIT}, {}, True),
-            ("even", {"outcome": "hangs", "limit": LIMIT / 2}, {}, False),
-        ],
-    )
-    def test_failures_are_believed(self, queue, kind, change, options, is_believed):
+    def test_failures_are_believed(self, queue):
         """A failure stands for the same code and tolerance, a crash for 30 days, a time-out if it had as much time."""
-        kernel, choice = doubling(), {"kind": kind}
-        tune(kernel, queue, search=Given([choice]))
-        day = datetime.date.today() - datetime.timedelta(change.get("day", 0))
-        table, change = chooser_of(kernel).table(queue), {**change, "day": day.isoformat()}
-        fact = change_outcome(table, detail="as before", **change)
-        assert (fact.choice, fact.sizes) == (choice, (512,))
-        tuning = tune(kernel, queue, search=Given([choice]), **options)
-        assert (tuning.tried[0].detail == "as before") is is_believed
-        assert tuning.known == is_believed
-        # An outcome is not younger for being believed.
-        facts = [fact.day for fact in table.facts().values() if fact.detail == "as before"]
-        assert facts == [day.isoformat()] * is_believed
+        kernel = doubling()
+        tune(kernel, queue, search=Given([{"kind": "no name"}, {"kind": "even"}]))
+        table = chooser_of(kernel).table(queue)
+        facts = {fact.choice["kind"]: fact for fact in table.facts().values()}
+        assert {fact.sizes for fact in facts.values()} == {(512,)}
+        for kind, change, options, is_believed in BELIEVED:
+            day = datetime.date.today() - datetime.timedelta(change.get("day", 0))
+            fields = {**change, "detail": "as before", "day": day.isoformat()}
+            table.put_facts([facts[kind]._replace(**fields)])
+            table.put(table.refresh().rows[0]._replace(unfinished=True))
+            tuning = tune(kernel, queue, search=Given([{"kind": kind}]), **options)
+            case = f"{kind}: {change} {options}"
+            assert (tuning.tried[0].detail == "as before") is is_believed, case
+            assert tuning.known == is_believed, case
+            # An outcome is not younger for being believed.
+            days = [fact.day for fact in table.facts().values() if fact.detail == "as before"]
+            assert days == [day.isoformat()] * is_believed, case
+            table.put_facts([*facts.values()])
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
         """loopy prints a kernel for which it cannot generate code; nobody sees it."""
@@ -282,14 +280,12 @@ class TestWinner:
     def test_known_winner_is_compared_again(self, queue):
         """What an earlier tuning found right and fast wins only if it is right on the arguments of this one."""
 
-        @kcl.kernel(space=kcl.space(kind=["right", "from one"]))
+        slowly = "float z = x[i]; for (int k = 0; k < 3000; ++k) z = sin(z);"
+        texts = {"right": f"{slowly} y[i] = z > 2 ? z : x[i]*x[i];", "from one": "y[i] = x[i];"}
+
+        @kcl.kernel(space=kcl.space(kind=[*texts]))
         def squared(kind="right"):
-            work = "for (int k = 0; k < 3000; ++k) z = sin(z);" if kind == "right" else ""
-            text = f"""kernel void squared(global float *x, global float *y)
-                       {{ int i = get_global_id(0); float z = x[i]; {work}
-                          y[i] = z > 2 ? z : {"x[i]*x[i]" if kind == "right" else "x[i]"}; }}"""
-            arguments = [kcl.Array("x", np.float32, 64), kcl.Array("y", np.float32, 64, "out")]
-            return kcl.Source(text, entry="squared", arguments=arguments, global_size=64)
+            return elementwise("squared", texts[kind], x="in", y="out")
 
         kernel, x = squared(), np.full(64, 0.5, np.float32)
         tune(kernel, queue, x=x, level=2)
@@ -346,9 +342,7 @@ class TestWinner:
             with runs.open("a") as stream:
                 stream.write(".")
             time.sleep(0.2)
-            arguments = [kcl.Array("x", np.float32, 8, "out")]
-            text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
-            return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
+            return one_array("slow", f"x[i] = 1; /* {part} */", direction="out")
 
         found = slow().tune(queue, level=2, seconds=2.0)
         assert runs.stat().st_size < 30

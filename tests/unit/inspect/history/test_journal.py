@@ -301,8 +301,7 @@ class TestProcesses:
     def test_children(self, child, root):
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
         (child.directory / "work.py").write_text(WORK)
-        done = child.run(CHILDREN, str(root))
-        assert done.returncode == 0, done.stderr
+        child.output("-c", CHILDREN, str(root))
         rows = journal.count_by_day().items()
         found = {kernel: row["hits"] for (_day, _layer, kernel), row in rows}
         assert found == dict.fromkeys(("parent", "fork", "spawn", "forkserver", "forked"), 1)

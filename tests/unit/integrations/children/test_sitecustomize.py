@@ -27,9 +27,7 @@ print(done.stdout, done.stderr)
 
 def told(child, code, **variables):
     """Return what a program prints under `kcl run`."""
-    done = child.python("-m", "kcl", "run", "-c", code, **variables)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return child.output("-m", "kcl", "run", "-c", code, **variables)
 
 
 def ask(child, *options, first=""):
