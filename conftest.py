@@ -17,7 +17,9 @@ pytest_plugins = ["slow"]
 # What loopy 2025.2 says with islpy 2026, for example of the bounds of a loop that is split and not parallel.
 OF_ISLPY = "'islpy._isl.Aff' object has no attribute 'is_equal'"
 # How fast examples are made is a matter of what else the machine does.
-hypothesis.settings.register_profile("kcl", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile(
+    "kcl", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("kcl")
 
 

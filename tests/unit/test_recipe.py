@@ -86,6 +86,9 @@ def over(value=1):
 class Holder:
     """A class with recipes."""
 
+    def __init__(self, base=0):
+        self.base = base
+
     @staticmethod
     @kcl.kernel
     def apart(value=3):
@@ -101,7 +104,7 @@ class Holder:
     @kcl.kernel
     def own(self, value=5):
         """Know the object."""
-        return filling.function([value])
+        return filling.function([self.base + value])
 
 
 @pytest.mark.one_platform
@@ -121,8 +124,7 @@ class TestStacked:
 
     def test_above(self, queue):
         """A decorator above sees a callable with the name and the signature of the function."""
-        kernel = over(value=8)
-        assert filled(queue, kernel) == [8]
+        assert filled(queue, over(value=8)) == [8]
         assert (over.__name__, over.__doc__, over.calls) == ("over", "Lie over it.", 1)
         assert str(inspect.signature(over)) == "(value=1)"
         kept = functools.cache(filling)
@@ -135,6 +137,15 @@ class TestStacked:
         assert filled(queue, recipe()) == [value]
         assert (recipe.__name__, recipe.__doc__) == (name, vars(Holder)[name].__doc__)
         assert str(inspect.signature(recipe)) == f"(value={value})"
+
+    def test_object(self, queue):
+        """The object is the first parameter, as it is at the call; the class has the recipe itself."""
+        holder = Holder(3)
+        kernel, other = holder.own(), holder.own(value=4)
+        holder.base = 5
+        kernels = (kernel, other, holder.own(), Holder(7).own(), Holder.own(Holder(2)))
+        assert [filled(queue, one) for one in kernels] == [[8], [7], [10], [12], [7]]
+        assert isinstance(Holder.own, kcl.Recipe)
 
     def test_face(self):
         """The module of a function below a decorator of another module gets the face of loopy."""
@@ -233,28 +244,6 @@ class TestParameters:
                 raise RuntimeError("no copies of me")
 
         assert filled(queue, filling(Stubborn([4, 5]))) == [4.0, 5.0]
-
-
-class Scale:
-    """An object with a recipe as its method."""
-
-    def __init__(self, factor):
-        self.factor = factor
-
-    @kcl.kernel
-    def filled(self, offset=0):
-        """Fill with a number of the object."""
-        return filling.function([self.factor + offset])
-
-
-def test_method(queue):
-    """The object is the first parameter, as it is at the call; the class has the recipe itself."""
-    scale = Scale(3)
-    kernel, other = scale.filled(), scale.filled(offset=4)
-    scale.factor = 5
-    kernels = (kernel, other, scale.filled(), Scale(7).filled(), Scale.filled(Scale(2)))
-    assert [filled(queue, one) for one in kernels] == [[3], [7], [5], [7], [2]]
-    assert isinstance(Scale.filled, kcl.Recipe)
 
 
 class TestLazy:

@@ -81,10 +81,9 @@ class TestHooks:
         """A hook sees every Event until the function that add_hook gave is called; calling it twice is no error."""
         seen = []
         remove = kcl.add_hook(seen.append)
-        events.emit(event())
-        remove()
-        remove()
-        events.emit(event())
+        for _ in range(2):
+            events.emit(event())
+            remove()
         assert seen == [event()]
 
     def test_failing_hook(self, caplog):

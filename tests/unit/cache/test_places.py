@@ -61,9 +61,10 @@ class TestPlaces:
     def test_below_the_root(self, tmp_path):
         """Every place lies in one of the three folders below the chosen root."""
         option.cache_dir(tmp_path)
+        assert places.own(places.PINS) == os.path.join(places.own(), "pins")
         assert places.own() == str(tmp_path / "kcl")
-        assert places.own(places.PINS) == str(tmp_path / "kcl" / "pins")
         assert places.generated() == os.path.join(places.dictionaries(), "kcl-generated-v1")
+        assert places.dictionaries().startswith(str(tmp_path / "pytools"))
         assert places.binaries() == str(tmp_path / "pyopencl" / "kcl-binary-v1")
 
     def test_the_patterns_of_what_belongs_to_kcl_fit_every_name(self):

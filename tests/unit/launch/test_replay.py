@@ -65,8 +65,8 @@ class TestCallsWithinCalls:
         for _ in range(3):
             inner.clear()
             _event, (y,) = SQUARE(queue, x=big, allocator=allocator)
-            assert y.get(queue).tolist() == [[float(i)] * 9 for i in range(9)]
-            assert inner[1].get(queue).tolist() == [[float(i)] * 3 for i in range(3)]
+            for found, n in ((y, 9), (inner[1], 3)):
+                assert found.get(queue).tolist() == [[float(i)] * n for i in range(n)]
 
     @pytest.mark.parametrize(
         "error", [OSError("no more"), KeyboardInterrupt()], ids=["error", "interrupt"]

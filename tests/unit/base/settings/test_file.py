@@ -145,19 +145,15 @@ class TestCheckout:
         option.cache_dir("/from/call")
         assert (option.get_cache_dir(), option.reason()) == ("/from/call", "kcl.option.cache_dir()")
 
-    def test_another_clone_at_the_place(self, checkout):
-        """A clone that took the place of a recorded checkout does not know the token."""
-        recorded(checkout, token="f" * 32)
+    @pytest.mark.parametrize("is_link", [True, False])
+    def test_token(self, checkout, tmp_path, is_link):
+        """A clone that took the place of a recorded checkout does not know the token; one that is a link is nobody's."""
+        token = pathlib.Path(recorded(checkout, token=TOKEN if is_link else "f" * 32), "token")
+        if is_link:
+            token.rename(tmp_path / "token")
+            token.symlink_to(tmp_path / "token")
         assert settings.read().cache_dir is None
         assert "token" in settings.read().rejected[0]
-
-    def test_a_token_that_is_a_link_is_nobodys(self, checkout, tmp_path):
-        folder = pathlib.Path(make_cache(checkout))
-        (folder / "token").rename(tmp_path / "token")
-        (folder / "token").symlink_to(tmp_path / "token")
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
-        assert settings.read().cache_dir is None
 
     def test_stranger_inside(self, checkout):
         """A clone inside of a recorded checkout does not hide that one's cache."""
@@ -218,16 +214,13 @@ class TestSite:
         """A setting of root's file counts if neither the user's file nor a variable says otherwise."""
         site.write_text('promote = "off"\nreport = true\n')
         write('promote = "exit"\n')
-        chosen = settings.read()
-        assert (chosen.promote, chosen.report) == ("exit", frozenset({"table"}))
+        assert (settings.read().promote, settings.read().report) == ("exit", {"table"})
 
-    def test_others_can_write(self, site):
+    @pytest.mark.parametrize(("owner", "mode"), [(0, 0o666), (1234, 0o644)])
+    def test_others_can_write(self, site, owner, mode):
         """A file that others can write, or that is not root's, is ignored with the reason."""
         site.write_text('promote = "off"\n')
-        for owner, mode in ((0, 0o666), (1234, 0o644)):
-            site.chmod(mode)
-            os.chown(site, owner, 0)
-            process.reset()
-            chosen = settings.read()
-            assert chosen.promote == "background"
-            assert "; run chown root and chmod go-w on it" in chosen.rejected[0]
+        site.chmod(mode)
+        os.chown(site, owner, 0)
+        assert settings.read().promote == "background"
+        assert "; run chown root and chmod go-w on it" in settings.read().rejected[0]

@@ -5,24 +5,18 @@ import pytest
 from kcl.base.text.layout import counted, cut, folded, shortened
 
 
-@pytest.mark.parametrize(
-    ("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")]
-)
-def test_shortened(width, short):
-    """What is too long leaves out its middle; the end is the larger part."""
-    assert shortened("/one/two/three/four", width) == short
-
-
-@pytest.mark.parametrize(("width", "short"), [(6, "abcdef"), (5, "ab...")])
-def test_what_is_too_long_leaves_out_its_end(width, short):
-    assert cut("abcdef", width) == short
+def test_too_long():
+    """What is too long leaves out its middle, of which the end is the larger part, or its end."""
+    path = "/one/two/three/four"
+    assert [shortened(path, width) for width in (20, 16)] == [path, "/on...three/four"]
+    assert [cut("abcdef", width) for width in (6, 5)] == ["abcdef", "ab..."]
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 programs are"), (1, "1 program is"), (2, "2 programs are")]
+    ("count", "words"), [(0, "programs are"), (1, "program is"), (2, "programs are")]
 )
-def test_one_thing_has_other_words_than_several(count, text):
-    assert counted(count, "program is", "programs are") == text
+def test_one_thing_has_other_words_than_several(count, words):
+    assert counted(count, "program is", "programs are") == f"{count} {words}"
 
 
 def test_folded():

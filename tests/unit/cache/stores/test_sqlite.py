@@ -62,40 +62,29 @@ class TestRows(PersistentContract):
 
 
 class TestBusy:
-    @pytest.fixture
-    def impatient(self, rows, monkeypatch):
-        """Have the next wait for a lock end soon; `undo` brings the patience back."""
-        rows._close()
-        monkeypatch.setattr(sqlite, "_PATIENCE", 0.2)
-        return monkeypatch
+    def test_locked_by_another_process(self, rows, locked, monkeypatch):
+        """While another process holds the file a get finds nothing and a put keeps nothing; no error says so.
 
-    @pytest.mark.usefixtures("impatient")
-    def test_locked_by_another_process(self, rows, locked):
-        """While another process holds the file a get finds nothing and a put keeps nothing; no error says so."""
-        assert rows.get(example(1)) is None
+        After a wait in vain nothing waits, until the file works again: then a lock is waited for.
+        """
+        rows._close()
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite, "_PATIENCE", 0.2)
+            assert rows.get(example(1)) is None
         for number in range(42):
-            rows.put(example(number), b"new")  # waits no longer
+            rows.put(example(number), b"new")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             Database(rows.location).get(example(1))
         locked.communicate("go on\n")
         assert rows.get(example(1)) == b"1"
         rows.put(example(1), b"new")
-        assert rows.get(example(1)) == b"new"
         assert not os.path.exists(rows.location + ASIDE)
-
-    def test_patience_comes_back(self, rows, locked, impatient):
-        """A lock that is released meanwhile is waited for, also after a wait in vain."""
-        assert rows.get(example(1)) is None
-        impatient.undo()
-        locked.communicate("go on\n")
-        assert rows.get(example(1)) == b"1"
-        with sqlite3.connect(
-            rows.location, isolation_level=None, check_same_thread=False
-        ) as holder:
+        shared = {"isolation_level": None, "check_same_thread": False}
+        with sqlite3.connect(rows.location, **shared) as holder:
             holder.execute("BEGIN EXCLUSIVE")
             timer = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
             timer.start()
-            assert rows.get(example(1)) == b"1"
+            assert rows.get(example(1)) == b"new"
             timer.join()
 
     def test_a_change_ends_although_other_threads_read_all_the_time(self, rows):

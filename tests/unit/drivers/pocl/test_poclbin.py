@@ -4,7 +4,7 @@ import pathlib
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcl.drivers.pocl import poclbin
@@ -124,7 +124,6 @@ class TestRead:
             poclbin.read(container([struct.pack("<QQII", 28, 0, 0, 5) + b"name"]))
 
     @given(st.binary(max_size=200))
-    @settings(deadline=None)
     def test_noise_behind_a_right_header(self, noise):
         with pytest.raises(ValueError):
             poclbin.read(SMALL[:73] + noise + b"\xff" * 8)

@@ -42,8 +42,5 @@ def test_other_text():
 
 
 def test_a_log_names_the_temporary_file_alone():
-    log = f"warning: {DIRECTORY}/tempfile_aB3.cl:1:2: said\nnote: '{DIRECTORY}/tempfile_aB3.cl' /a/part.h:1".encode()
-    assert (
-        without_directories(log)
-        == b"warning: tempfile_aB3.cl:1:2: said\nnote: 'tempfile_aB3.cl' /a/part.h:1"
-    )
+    log = "warning: {0}tempfile_aB3.cl:1:2: said\nnote: '{0}tempfile_aB3.cl' /a/part.h:1"
+    assert without_directories(log.format(f"{DIRECTORY}/").encode()) == log.format("").encode()
