@@ -112,6 +112,9 @@ class Stage(Generic[Job]):
         """Return why a value cannot be made, where that explains a miss better than its key; else an empty text."""
         return ""
 
+    def begin(self, _job: Job) -> None:
+        """Take what a program can change as it is now. A look-up asks once, also if it waits for another maker."""
+
     def off(self, _job: Job) -> str:
         """Return why the layer is off for a job; empty where it is on."""
         return self.layer.off()
@@ -150,15 +153,20 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     lead.take(stage.layer, stage.lead_digest(job, look))
     # The former holder of the lead may have published the entry.
     with stage.guard(job):
-        look = _find_allowed(stage, job, lead, started)
+        look = _find_allowed(stage, job, lead, started, again=True)
         if look.outcome == "hit":
             meanwhile = f"another thread or process {stage.verb} it meanwhile"
             look = look._replace(reason=look.reason or meanwhile)
         return _settle(stage, job, look, lead, started)
 
 
-def find(stage: Stage[Job], job: Job) -> Look:
-    """Return the result of a look-up now, with the value of a hit loaded; counts nothing."""
+def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:
+    """Return the result of a look-up now, with the value of a hit loaded; counts nothing.
+
+    One that looks `again` has the key of before.
+    """
+    if not again:
+        stage.begin(job)
     off = stage.off(job)
     if off:
         return Look("bypass", f"off: {off}")
@@ -194,12 +202,14 @@ def report_error(layer: Layer, kernel: str, key: Key, reason: str) -> None:
     events.emit(Event(layer.name, kernel, key.digest, "error", reason, 0.0, 0))
 
 
-def _find_allowed(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
+def _find_allowed(
+    stage: Stage[Job], job: Job, lead: Lead, started: float, again: bool = False
+) -> Look:
     """Find the value. Emit the event of a look-up that ends here: the user's code or `KCL_STRICT=hit` raises."""
     try:
-        look = find(stage, job)
+        look = find(stage, job, again)
         if look.outcome == "miss" and stage.layer.pull_before_miss():
-            look = find(stage, job)
+            look = find(stage, job, again=True)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:

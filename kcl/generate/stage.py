@@ -77,16 +77,6 @@ class Generate(Stage[CallValues], process.LockedState):
                     self._unknown = str(error)
             return self._key
 
-    def _renew(self) -> None:
-        """Take a unit that a program can edit as it is now; forget what is known of another content."""
-        with self.lock:
-            if not self._result.renew():
-                return
-            before, self._key, self._unknown = self._key, None, ""
-            now = None if self.layer.off(self._result.front_ends) else self.key()
-            if before is None or now is None or before.digest != now.digest:
-                self.base, self._unit, self.is_mixed = None, None, True
-
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of the result that was made last; none before."""
@@ -121,9 +111,18 @@ class Generate(Stage[CallValues], process.LockedState):
         """The name of the kernel."""
         return self._result.name
 
+    def begin(self, _call: CallValues) -> None:
+        """Take a unit that a program can edit as it is now; forget what is known of another content."""
+        with self.lock:
+            if not self._result.renew():
+                return
+            before, self._key, self._unknown = self._key, None, ""
+            now = None if self.layer.off(self._result.front_ends) else self.key()
+            if before is None or now is None or before.digest != now.digest:
+                self.base, self._unit, self.is_mixed = None, None, True
+
     def off(self, _call: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
-        self._renew()
         front_ends = self._result.front_ends
         # With the layer off no recipe runs for a key.
         if self.layer.is_off_for_all(front_ends):

@@ -200,12 +200,12 @@ hide_from_warnings(_faced_import)
 
 def _is_faced(names: dict[str, Any]) -> bool:
     """Return True if the module with these globals gets the face."""
-    top = str(names.get("__name__")).partition(".")[0]
+    name = str(names.get("__name__"))
     # loopy's functions import loopy a hundred thousand times in a cold run.
-    if top == "loopy":
+    if name[:6] in ("loopy", "loopy."):
         return False
     state, faced = _state(), names.get(FACED)
-    if faced or top in state.packages:
+    if faced or name.partition(".")[0] in state.packages:
         return True
     # A module of a library is not asked again: its functions import loopy thousands of times.
     if faced is not None or not (state.faces or state.own):

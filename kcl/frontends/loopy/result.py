@@ -130,10 +130,11 @@ class LoopyResult(Result):
     def unit(self) -> LoopyUnit:
         """Return the unit held by its front end; carry the record out if there is one."""
         if self._unit is None:
-            unit = _made(self._value)
+            record, unit = unmade.record_of(self._value), _made(self._value)
             if self._entry is not None:
                 unit = unit.with_entrypoints(self._entry)
             self._unit = FRONT_END.hold(unit, self.name)
+            self._unit.brings_code = record is None or record.brings_code()
         return self._unit
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:

@@ -34,6 +34,8 @@ class LoopyUnit(Unit):
     """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
 
     front_end = "loopy"
+    # Whether code of a package may stand in the unit.
+    brings_code = True
 
     def __init__(self, unit: Any, recipe: str) -> None:
         from loopy import TranslationUnit
@@ -145,7 +147,8 @@ class LoopyUnit(Unit):
                 return self._with_warnings(kernel, dtypes)[0], ""
             before = self._digest
             # Code of a package may change what it holds while loopy runs it. Nothing else in a unit changes then.
-            if not before and (counted := self._content()) is not None and counted.parts:
+            counted = self._content() if self.brings_code and not before else None
+            if counted is not None and counted.parts:
                 before = counted.digest
             generated, refusal = self._with_warnings(kernel, dtypes)
             if before and ((counted := self._content()) is None or counted.digest != before):

@@ -33,12 +33,16 @@ class Numbers(Stage):
 
     def __init__(self):
         self.made = []
+        self.begun = []
         self.promised = False
 
     layer = property(lambda _self: layers.layer("numbers"))
 
     def name(self, job):
         return job
+
+    def begin(self, job):
+        self.begun.append(job)
 
     def lead_digest(self, job, _look):
         return place_of(job)[0]
@@ -266,6 +270,13 @@ class TestObtain:
             got(stage, "raising")
         assert [event[3:5] for event in looks] == [("miss", "the recipe raised an error")]
         assert stage.made == []
+
+    def test_begins_once(self, stage):
+        """A look-up takes what a program can change once, also if it looks again after it had the lead."""
+        assert got(stage, "two") == [2]
+        assert got(stage, "two") == [2]
+        find(stage, "two")
+        assert stage.begun == ["two"] * 3
 
     def test_threads(self, stage, looks):
         """Threads that want one key at once make it once; who missed and waited has a hit, which says who made it."""

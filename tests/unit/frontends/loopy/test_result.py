@@ -1,6 +1,7 @@
 """kcl.frontends.loopy.result: the key of a unit, by its record or by its content."""
 
 import importlib
+import textwrap
 
 import numpy as np
 from recorded_units import VERSION, make
@@ -40,6 +41,17 @@ class TestLoopyResult:
             assert repr(float(late)) in one.generate({})[0].text.source
         assert keys[:2] == keys[2:]
         assert [name for name, _digest in keys[:2]] == ["record", "unit"]
+
+    def test_brings_code(self):
+        """A recorded unit has code of packages only if an argument counts again; of loopy's own nobody knows."""
+
+        def with_callable(factor=2):
+            return lp.register_preamble_generators(recipe(factor), [textwrap.dedent])
+
+        own = importlib.import_module("loopy").make_kernel("{[i]: 0<=i<4}", "a[i] = 1", **VERSION)
+        units = [recipe(), lp.split_iname(recipe(), "i", 4), with_callable(), own]
+        held = [LoopyResult(unit, "made").unit() for unit in units]
+        assert [unit.brings_code for unit in held] == [False, False, True, True]
 
     def test_an_unrecorded_unit(self):
         """A unit outside of recipes has a result of its own, named as loopy names it."""
