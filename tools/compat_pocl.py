@@ -35,7 +35,7 @@ ROOTS = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
 PACKAGES = ("python3", "python3-venv", "pocl-opencl-icd", "gcc", "libc6-dev")
 ROOMS = ("drivers", "programs", "integrations")  # whose tests run
 PARTS = ("demo", "program", *ROOMS, "faults", "at once")
-OF_TESTS = {"pytest", "pytest-timeout", "pytest-xdist", "hypothesis"}
+OF_TESTS = {"pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "attrs"}
 # releases without a wheel, pure Python
 FROM_SOURCE = ("genpy", "cgen")
 MOUNTS = (

@@ -38,6 +38,7 @@ from kcl.errors import CacheFault, DamagedEntry
 
 Case = Callable[[int, random.Random], "str | Counter[str]"]
 _REFUSALS = (OSError, sqlite3.Error, CacheFault)
+LAST_SECONDS = 600.0  # of an operation that takes a millisecond alone: no load makes it stuck
 
 
 def made(number: int, size: int = 2000) -> Entry:
@@ -378,12 +379,13 @@ class Crowd:
     def __init__(self, folder: pathlib.Path, seed: int, number: int, rows: bool) -> None:
         self.folder, self.seed, self.rows = folder, seed, rows
         self.shared = mmap.mmap(-1, 8 * (number + 2))
+        self.over = mmap.mmap(-1, 1)
         self.kept = [made(key, 300) for key in range(self.KEYS)]
         self.blobs = [entry.pack() for entry in self.kept]
         self.pids = [self.start(place) for place in range(number)]
 
     def start(self, place: int) -> int:
-        """Start the process of a place, which works until it is killed."""
+        """Start the process of a place, which works until the end, or until it is killed."""
         pid = os.fork()
         if pid:
             return pid
@@ -401,7 +403,7 @@ class Crowd:
         """Get mostly; put, delete and look around in between."""
         dice = random.Random(f"{self.seed} {os.getpid()}")
         store = Rows(self.folder) if self.rows else Directory(self.folder)
-        while True:
+        while not self.over[0]:
             key = dice.randrange(self.KEYS)
             where, chance = (
                 address_of(self.kept[key]) if not self.rows else self.kept[key].key.digest,
@@ -442,24 +444,22 @@ class Crowd:
         self.pids[place] = self.start(place)
 
     def end(self) -> Counter[str]:
-        """End all; returns what they counted, those that were stuck included."""
-        before = [self.at(place) for place in range(len(self.pids))]
-        until = time.monotonic() + 60
-        waiting = set(range(len(self.pids)))
+        """Let each process end its operation; returns what they counted, and how many were stuck or died."""
+        self.over[0] = 1
+        until = time.monotonic() + LAST_SECONDS
+        waiting, found = set(self.pids), Counter[str]()
         while waiting and time.monotonic() < until:
-            time.sleep(0.05)
-            waiting = {place for place in waiting if self.at(place) == before[place]}
-        for pid in self.pids:
+            time.sleep(0.01)
+            for pid, status in [os.waitpid(pid, os.WNOHANG) for pid in waiting]:
+                waiting.discard(pid)
+                if os.WIFSIGNALED(status):
+                    found[f"signal {os.WTERMSIG(status)}"] += 1
+        for pid in waiting:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         *done, wrong, raised = [self.at(place) for place in self.pids_all()]
-        found = {
-            "operations": sum(done),
-            "wrong": wrong,
-            "exception": raised,
-            "stuck": len(waiting),
-        }
-        return Counter({name: count for name, count in found.items() if count})
+        found.update(operations=sum(done), wrong=wrong, exception=raised, stuck=len(waiting))
+        return +found
 
 
 def kills(folder: pathlib.Path) -> Case:
@@ -522,9 +522,7 @@ def stops(folder: pathlib.Path) -> Case:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             os.close(reader)
-        if said.startswith(BAD):
-            return said
-        return f"went on, {kind}" if float(said) < 3.0 else f"stuck: {kind}, {said} s"
+        return said if said.startswith(BAD) else f"went on, {kind}"
 
     return case
 
@@ -548,9 +546,8 @@ def _holding(kind: str, folder: pathlib.Path) -> str:
 
 
 def _beside(kind: str, folder: pathlib.Path) -> str:
-    """Return the seconds that the same thing takes beside the one that is stopped."""
+    """Do the same thing beside the one that is stopped."""
     layer, one = fresh(folder), made(1)
-    begin = time.monotonic()
     if kind == "lead":
         with Lead("k") as lead:
             lead.take(layer, one.key.digest)
@@ -563,7 +560,7 @@ def _beside(kind: str, folder: pathlib.Path) -> str:
         store = Rows(folder)
         _row(store, one)
         _put(store, one)
-    return f"{time.monotonic() - begin:.2f}"
+    return "went on"
 
 
 # The system

@@ -55,7 +55,9 @@ class TestPocls:
         for version, islpy in (("3.13", "islpy<2026,>=2025.2"), ("3.14", "islpy>=2026")):
             found = compat_pocl.requirements(version)
             assert [one for one in found if one.startswith("islpy")] == [islpy]
-            assert {"pyopencl", "loopy", "pytest"} <= {one.partition("<")[0] for one in found}
+            assert {"pyopencl", "loopy", "pytest", "attrs"} <= {
+                one.partition("<")[0] for one in found
+            }
 
     def test_page(self):
         """The page has a row for each PoCL that ran."""

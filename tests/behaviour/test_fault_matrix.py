@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import signal
 import sys
 import threading
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import faults_files
 import faults_page
 import faults_rows
+import faults_stores
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -59,6 +61,17 @@ class TestOperations:
             assert Directory(tmp_path / "store").location
         assert threading.get_ident() not in made.threads
         assert os.open.__module__ == "posix"
+
+
+class TestCrowd:
+    @pytest.mark.parametrize("rows", [False, True])
+    def test_ends(self, tmp_path, rows):
+        """Each process ends its operation, however busy the machine is; one that died counts, and is not called stuck."""
+        crowd = faults_stores.Crowd(tmp_path, 1, 4, rows)
+        os.kill(crowd.pids[1], signal.SIGKILL)
+        found = crowd.end()
+        found.pop("operations", None)
+        assert found == {f"signal {signal.SIGKILL.value}": 1}
 
 
 class TestTool:

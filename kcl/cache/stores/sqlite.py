@@ -173,7 +173,7 @@ class Database:
             seconds = _PATIENCE if self._is_patient else 0.0
             # The turn gives the connection to one thread at a time, whichever that is.
             connection = sqlite3.connect(
-                uri, seconds, isolation_level=None, check_same_thread=False, uri=True
+                uri, timeout=seconds, isolation_level=None, check_same_thread=False, uri=True
             )
             # A text that is no UTF-8 comes as bytes, and is no error.
             connection.text_factory = bytes

@@ -1,5 +1,6 @@
 """kcl.cache.stores.sqlite: rows of bytes in the file of pytools' PersistentDict."""
 
+import ast
 import contextlib
 import os
 import pickle
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from at_once import at_once
-from harness import python
+from harness import ROOT, python
 from planted import plant
 from pytools.persistent_dict import PersistentDict
 from store_contract import PersistentContract, example
@@ -59,6 +60,17 @@ def reopened(rows):
 class TestRows(PersistentContract):
     def make(self, tmp_path):
         return Rows(tmp_path / "pytools")
+
+    def test_arguments_by_name(self) -> None:
+        """Only the file is given to SQLite by its place: Python 3.13 warns of more, and 3.15 refuses them."""
+        found = [
+            call
+            for path in (ROOT / "kcl").rglob("*.py")
+            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "sqlite3.connect"
+        ]
+        assert found
+        assert [len(call.args) for call in found] == [1] * len(found)
 
 
 class TestBusy:
