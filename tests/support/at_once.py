@@ -27,3 +27,18 @@ def at_once(work, count=8):
         sys.setswitchinterval(interval)
     if errors:
         raise errors[0]
+
+
+def at_each_line(function, work):
+    """Call a function, and `work()` before each line of it and of all that it calls: there another thread may work."""
+
+    def trace(_frame, event, _argument):
+        if event == "line":
+            work()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(None)
