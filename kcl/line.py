@@ -74,14 +74,20 @@ class AllBindings:
         self.users: dict[str, weakref.WeakSet[Line]] = {}
         # True if a line has ended since launchers were released.
         self.has_unused = False
-        self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
+        # By their ids, and no set: one step lists them, while other threads add more.
+        self.bindings: weakref.WeakValueDictionary[int, Bindings] = weakref.WeakValueDictionary()
         self.devices: dict[cl.Device, cl.Device] = {}
 
     def on_change(self) -> None:
         """Have every kernel looked up again."""
         self.epoch = object()
-        for bindings in list(self.bindings):
-            bindings.launchers.clear()
+        for launchers in self.launchers():
+            launchers.clear()
+
+    def launchers(self) -> list[dict[tuple[str, int], Launcher]]:
+        """List the launchers of all living bindings."""
+        living = filter(None, [place() for place in self.bindings.valuerefs()])
+        return [bindings.launchers for bindings in living]
 
 
 _state = process.own(AllBindings)
@@ -313,12 +319,7 @@ def _release_unused() -> None:
     # A look at all of them takes a tenth of the time of a look-up. As a quarter more may be there, few launchers pay it.
     if not state.has_unused or len(state.users) <= KEPT + KEPT // 4:
         return
-    try:
-        holders = [bindings.launchers for bindings in state.bindings]
-    except RuntimeError:
-        # A thread has added a queue meanwhile: the next launcher will do this.
-        return
-    state.has_unused = False
+    state.has_unused, holders = False, state.launchers()
     unused = [digest for digest, users in [*state.users.items()] if not users]
     for digest in unused[: max(len(unused) - KEPT, 0)]:
         state.users.pop(digest, None)
@@ -338,12 +339,12 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         device = _state().devices.setdefault(device, device)
         # One step: another thread may be faster.
         bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build, device))
-        _state().bindings.add(bindings)
+        _state().bindings[id(bindings)] = bindings
     elif not is_current(bindings.build):
         # The place of kcl's files changed, and the state with all bindings may be a new one.
         bindings.build = build_of(_context(holder), drivers.of)
         bindings.launchers.clear()
-        _state().bindings.add(bindings)
+        _state().bindings[id(bindings)] = bindings
     return bindings
 
 

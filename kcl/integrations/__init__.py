@@ -59,22 +59,22 @@ def install() -> None:
     1
     >>> kcl.uninstall()
     """
+    from kcl.base import attended
+    from kcl.frontends.loopy import imports
+
+    # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
+    imports.install()
     state = _state()
     with state.lock:
         state.depth += 1
         if state.depth > 1:
             return
-        from kcl.base import attended
-        from kcl.frontends.loopy import imports
-
         state.done.clear()
         state.finder = attended.run_modules(
             lambda name: name in TABLE and name not in state.done,
             lambda package, loader: _run(package.__name__, package, loader),
         )
         state.finder.install()
-        # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
-        imports.install()
         imports.record_own(True)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
     for name in TABLE:
@@ -91,6 +91,8 @@ def uninstall() -> None:
     >>> kcl.stats()["binary"]["misses"]
     0
     """
+    from kcl.frontends.loopy import imports
+
     state = _state()
     with state.lock:
         state.depth = max(state.depth - 1, 0)
@@ -98,8 +100,6 @@ def uninstall() -> None:
             return
         state.finder.remove()
         state.finder = None
-        from kcl.frontends.loopy import imports
-
         imports.record_own(False)
         for holder, name, before, now in reversed(state.replaced):
             # What the program put in the place since is the program's, and stays.

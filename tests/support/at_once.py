@@ -36,3 +36,18 @@ def wait_until(is_so, seconds=20.0):
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def at_each_line(function, work):
+    """Call a function, and `work()` before each line of it and of all that it calls: there another thread may work."""
+
+    def trace(_frame, event, _argument):
+        if event == "line":
+            work()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(None)

@@ -116,6 +116,7 @@ def main(platform: str, threads: int, kernels: int) -> None:
     import pyopencl as cl
     from opened import queue_on
 
+    import kcl
     from kcl.cache import locks, progress
 
     # The line is drawn at once.
@@ -145,18 +146,16 @@ def main(platform: str, threads: int, kernels: int) -> None:
                 wrong.append((thread, number))
 
     note_imports()
+    kcl.install()
     threading.setprofile(profile)
     crew = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     for one in crew:
         one.start()
     for one in crew:
         one.join()
-    found = {"foreign": sorted(FOREIGN)}
-    print(
-        json.dumps(
-            {**found, "wrong": wrong, "order": sorted(ORDER), "waits": sorted(HELD_IN_WAITS)}
-        )
-    )
+    kcl.uninstall()
+    seen = {"order": ORDER, "waits": HELD_IN_WAITS, "foreign": FOREIGN}
+    print(json.dumps({"wrong": wrong, **{name: sorted(places) for name, places in seen.items()}}))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from at_once import at_once
+from at_once import at_each_line, at_once
 from harness import PLATFORMS
 from many_kernels import SIZE, added
 
@@ -204,6 +204,19 @@ class TestUnused:
                 assert x.get().tolist() == [number % 3] * SIZE
 
         at_once(work, 3)
+
+
+def test_a_change_while_threads_add_queues(context):
+    """The place of kcl's files may change while other threads launch on their first queues."""
+    queues = [cl.CommandQueue(context)]
+    line.bindings_of(queues[0])
+
+    def add():
+        queues.append(cl.CommandQueue(context))
+        line.bindings_of(queues[-1])
+
+    at_each_line(line._state().on_change, add)
+    assert len(queues) > 1
 
 
 def doubled():

@@ -60,14 +60,15 @@ class Choosers:
     """The choosers of this process, and who tunes before a size is decided."""
 
     def __init__(self) -> None:
-        self.choosers: weakref.WeakSet[ByTable] = weakref.WeakSet()
+        # By their ids, and no set: one step lists them, while other threads make more.
+        self.choosers: weakref.WeakValueDictionary[int, ByTable] = weakref.WeakValueDictionary()
         self.untuned: Untuned | None = None
 
-    def on_change(self) -> None:
-        """Decide again, as the tables lie in another place."""
-        # A copy, since another thread may make a chooser.
-        for chooser in list(self.choosers):
-            chooser.forget()
+    def on_change(self, name: str = "") -> None:
+        """Decide again, as the tables lie in another place, or that of the recipe of a name has grown."""
+        for chooser in filter(None, [place() for place in self.choosers.valuerefs()]):
+            if name in ("", chooser.name):
+                chooser.forget()
 
 
 _state = process.own(Choosers)
@@ -105,7 +106,7 @@ class ByTable:
         self._exact = self._call_sizes.exact
         self._offered: set[Any] = set()  # to `kcl tune`
         self.forget()
-        _state().choosers.add(self)
+        _state().choosers[id(self)] = self
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
@@ -229,8 +230,7 @@ class ByTable:
             return tuner.tune(self, queue, arguments, *options, **named)
         finally:
             # Another kernel of the recipe reads the table again, too.
-            for chooser in [other for other in _state().choosers if other.name == self.name]:
-                chooser.forget()
+            _state().on_change(self.name)
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of a call by name; 0 for all if one cannot be known.

@@ -52,13 +52,14 @@ _state = process.shared(FaceRequests)
 def install() -> None:
     """Stand in front of Python's import from now on. Thread-safe."""
     global _import
+    is_off = _is_switched_off()
     with _state().lock:
         # A second call would put the function in front of itself.
         if _import is not None:
             return
         # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
         # through the function is heard.
-        if not _is_switched_off():
+        if not is_off:
             generators.receive(_generators_ended, _generators_begin)
             attended.Listener(_leading, _take, _ask).install()
         _import = frontends.beneath(builtins.__import__)

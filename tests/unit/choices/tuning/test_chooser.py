@@ -7,7 +7,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from at_once import at_once
+from at_once import at_each_line, at_once
 from elementwise import elementwise, one_array
 from harness import PLATFORMS
 from loopy.diagnostic import LoopyError
@@ -782,3 +782,10 @@ class TestPrograms:
         assert "text changed" in run("yes", statement="1 + 2*x[i]")[1]
         other = run("yes", path="other/driver.py", statement="x[i] + 1 + x[i]")
         assert "text changed" not in other[1]
+
+
+def test_a_change_while_threads_make_kernels():
+    """The place of the tables may change while other threads make Kernels."""
+    kernels = [axpy()]
+    at_each_line(chooser._state().on_change, lambda: kernels.append(axpy()))
+    assert len(kernels) > 1
