@@ -137,10 +137,12 @@ def _take(is_early: bool = False) -> None:
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     """Yield what in a module, class or object of the generators may change in place."""
-    if isinstance(thing, (*_TABLES, CellType)):
+    if isinstance(thing, _TABLES):
         return
     is_module = type(thing) is ModuleType
-    module = thing.__name__ if is_module else thing.__module__
+    # What a decorator calls stands in a cell, and has defaults as another function.
+    named = thing.cell_contents if type(thing) is CellType else thing
+    module = named.__name__ if is_module else named.__module__
     for key, value in pairs:
         kind = type(value)
         # Of six thousand functions few hold something that may change.

@@ -2,6 +2,8 @@
 
 import functools
 import importlib
+import inspect
+import pkgutil
 import sys
 import types
 
@@ -208,13 +210,35 @@ class TestNow:
         function.__defaults__ = defaults
         assert not changed()
 
-    def test_keyword_defaults_in_place(self, monkeypatch):
-        """An item of a function's keyword defaults counts like the function's other defaults."""
-        defaults = importlib.import_module("pytools").UniqueNameGenerator.add_name.__kwdefaults__
-        name = next(iter(defaults))
-        monkeypatch.setitem(defaults, name, "changed")
-        assert changed() == {f"pytools.UniqueNameGenerator.add_name.__kwdefaults__.{name}"}
+    @pytest.mark.parametrize(
+        ("function", "name"),
+        [
+            ("pytools.UniqueNameGenerator.add_name", "{}"),
+            ("loopy.transform.iname.split_iname", "{}.<cell 0>.cell_contents"),
+        ],
+    )
+    def test_keyword_defaults_in_place(self, monkeypatch, function, name):
+        """An item of a function's keyword defaults counts like its other defaults, also if a decorator calls it."""
+        below = inspect.unwrap(pkgutil.resolve_name(function))
+        monkeypatch.setitem(
+            below.__kwdefaults__, key := next(iter(below.__kwdefaults__)), "changed"
+        )
+        assert changed() == {f"{name.format(function)}.__kwdefaults__.{key}"}
         monkeypatch.undo()
+        assert not changed()
+
+    def test_bases(self):
+        """Other bases of a class are a change, which a call that waited does without."""
+        kind = importlib.import_module("loopy.target.opencl").ExpressionToOpenCLCExpressionMapper
+        before = kind.__bases__
+        kind.__bases__ = (type("Mixed", before, {}),)
+        try:
+            assert changed() == {f"loopy.target.opencl.{kind.__name__}.__bases__"}
+            with insides.as_imported():
+                assert kind.__bases__ == before
+            assert kind.__bases__ != before
+        finally:
+            kind.__bases__ = before
         assert not changed()
 
     def test_another_dictionary(self):
