@@ -25,8 +25,8 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
-from kcl.frontends.loopy.watch import Watch, is_same, items
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs, Parts
+from kcl.frontends.loopy.watch import Watch
 from kcl.generate import GENERATORS, distributions
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
@@ -56,8 +56,8 @@ class TakenGenerators(process.LockedState):
         self.found: dict[int, Holder] = {}
         self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        # The holders with changes, by the address of the thing, and the changed names with their values now.
-        self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
+        # The holders with changes, by the address of the thing and their class, and what the changed names are now.
+        self.differing: dict[Any, tuple[Holder, Any]] = {}
 
 
 _state = process.shared(TakenGenerators)
@@ -101,7 +101,7 @@ def _absorb() -> None:
     changes, holders = _changes(), _changed()
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
-        _put(holder.held, names, items(holder.thing))
+        _put(holder.held, names, holder.now())
     _compare(holders)
 
 
@@ -129,10 +129,11 @@ def _take(is_early: bool = False) -> None:
     if is_early:
         # A callable of another package was put there before kcl attended. What was in its place is not known.
         for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-            if names:
+            if names := [n for n, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
+            if isinstance(holder.thing, type) and not all(map(_is_own, holder.thing.__bases__)):
+                _compare([Parts(holder.name, holder.thing, {"__bases__": _UNKNOWN})])
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
@@ -244,11 +245,8 @@ def refuse() -> None:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
-    modules = _state().modules.copy()
-    # A module whose import failed is not there, and was not replaced.
-    if is_same([*map(sys.modules.get, modules, modules.values())], [*modules.values()]):
-        return
-    for name, module in modules.items():
+    for name, module in _state().modules.copy().items():
+        # A module whose import failed is not there, and was not replaced.
         if sys.modules.get(name, module) is not module:
             raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
@@ -284,8 +282,8 @@ def _changed() -> list[Holder]:
         return []
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
-    functions = [holder for holder in baseline.functions() if is_generators(holder.name)]
-    return [*[order[place] for place in places], *functions]
+    watched = [order[place] for place in places]
+    return watched + [holder for holder in baseline.told() if is_generators(holder.name)]
 
 
 def _compare(holders: list[Holder]) -> None:
@@ -297,9 +295,10 @@ def _compare(holders: list[Holder]) -> None:
             for name, value in holder.differing().items()
             if _counts(holder, name, value)
         }
-        state.differing.pop(id(holder.thing), None)
+        place = id(holder.thing), type(holder)
+        state.differing.pop(place, None)
         if names:
-            state.differing[id(holder.thing)] = holder, names
+            state.differing[place] = holder, names
 
 
 @contextmanager
@@ -311,7 +310,7 @@ def as_imported() -> Iterator[None]:
         return
     # With the lock no other thread takes the earlier state for the present one.
     with state.lock:
-        changed = [(*pair, items(pair[0].thing)) for pair in state.differing.values()]
+        changed = [(*pair, pair[0].now()) for pair in state.differing.values()]
         for holder, names, _ in changed:
             # An unknown value cannot be put back.
             restored = [name for name in names if holder.held.get(name) is not _UNKNOWN]

@@ -422,6 +422,24 @@ class TestOriginal:
             """
         assert child.json(code)
 
+    def test_early_bases(self, child):
+        """Bases that the program gave a class before kcl came are a change, and stay."""
+        code = """
+            import json, loopy.target.opencl as target
+            kind = target.ExpressionToOpenCLCExpressionMapper
+            class Mixed(*kind.__bases__):
+                pass
+            kind.__bases__ = (Mixed,)
+            from kcl.frontends.loopy import insides
+            with insides.as_imported():
+                found = [[*map(str, insides.now())], kind.__bases__ == (Mixed,)]
+            print(json.dumps([*found, kind.__bases__ == (Mixed,)]))
+            """
+        changes, *kept = child.json(code)
+        assert len(changes) == 1
+        assert "'__bases__'" in changes[0]
+        assert all(kept)
+
 
 # What a program does before kcl comes, then before a first look, and what it does next; how many changes that is.
 IMPORTS = {

@@ -109,18 +109,6 @@ class TestChanged:
         module.name = 1
         assert 0 in looked.changed()
 
-    def test_bases(self):
-        """Other bases of a class are told once, with its position."""
-        first, second = [type("Base", (), {}) for _ in range(2)]
-        kinds, looked = [type("Mine", (first,), {}) for _ in range(2)], watch.Watch()
-        held = [watch.items(kind) for kind in kinds]
-        looked.add(kinds)
-        assert not looked.changed()
-        kinds[1].__bases__ = (second,)
-        assert 1 in looked.changed()
-        assert not looked.changed()
-        assert held[1] != watch.items(kinds[1])
-
     def test_a_class_with_a_dictionary_of_its_own_kind(self):
         """The content of a structure of ctypes may be a dictionary of a class of its own."""
         kind, looked = type("Mine", (ctypes.Structure,), {"_fields_": []}), watch.Watch()
@@ -154,11 +142,6 @@ class TestChanged:
             looked.add([table])
         table["a"] = 2
         assert looked.changed() == {0, 1}
-
-
-def test_place_of_bases():
-    """A Python that has the numbers has the place of the bases, too."""
-    assert (watch._bases() is None) == (watch._number() is None)
 
 
 def test_put_back():
