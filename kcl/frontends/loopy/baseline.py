@@ -1,7 +1,7 @@
 """What modules held as their imports ended: their names, bodies of classes, attributes of objects, tables.
 
-Python tells of each change of a function of these modules before it happens. Who takes a module says what of a value in
-it may change in place.
+Python tells of each change of a function of these modules, or of the bases of a class, before it happens. Who takes a
+module says what of a value in it may change in place.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from kcl.base import process
 from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
 from kcl.frontends.loopy.plain import SIMPLE
-from kcl.frontends.loopy.watch import PARTS, items
+from kcl.frontends.loopy.watch import items
 
+# The parts of a function or a class that may be set.
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
 # Stands for no value: None may be the value of a name.
 MISSING = object()
 TEXTS = {**SIMPLE, str: repr}
@@ -50,9 +52,13 @@ class Holder:
         self.thing = thing
         self.held = items(thing) if held is None else held
 
+    def now(self) -> dict[Any, Any]:
+        """Return what the thing holds now."""
+        return items(self.thing)
+
     def differing(self) -> dict[Any, Any]:
         """Return the names that have another value now, with that value; `MISSING` for one that is gone."""
-        before, now = self.held, items(self.thing)
+        before, now = self.held, self.now()
         # Identity, not equality: a comparison could run code of the program.
         return {
             name: now.get(name, MISSING)
@@ -70,13 +76,21 @@ class Holder:
         return not isinstance(self.thing, (ModuleType, type)) and is_memo(kind, name)
 
 
+class Parts(Holder):
+    """The code and defaults of a function, or the bases of a class."""
+
+    def now(self) -> dict[Any, Any]:
+        """Return the parts that the thing has now."""
+        return {part: getattr(self.thing, part) for part in self.held}
+
+
 class TakenModules:
-    """The modules that were taken, and the functions of which a part was set, with the parts before."""
+    """The modules that were taken, and what in them a part was set of, with the parts before."""
 
     def __init__(self) -> None:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
-        self.functions = WeakKeyDictionary[FunctionType, dict[Any, Any]]()
+        self.parts = WeakKeyDictionary[Any, dict[Any, Any]]()
         self.hears = False
 
 
@@ -98,38 +112,37 @@ def hear(modules: Iterable[str] = ()) -> None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note the parts of a function of a taken module before code sets or deletes one."""
+    """Note the parts of a function or class of a taken module before code sets or deletes one."""
     if event == "object.__setattr__" or event == "object.__delattr__":
         thing, name = arguments[:2]
-        if type(thing) is FunctionType and name in PARTS and _module(thing) in state().taken:
-            state().functions.setdefault(thing, items(thing))
+        has_parts = name in _PARTS and isinstance(thing, (FunctionType, type))
+        if has_parts and module_of(thing) in state().taken:
+            state().parts.setdefault(
+                thing, {part: getattr(thing, part) for part in _PARTS if hasattr(thing, part)}
+            )
 
 
-def _module(function: FunctionType) -> str:
-    return str(function.__globals__.get("__name__"))
+def module_of(thing: Any) -> str:
+    """Return the name of the module of a function or a class."""
+    return str(thing.__module__ if isinstance(thing, type) else thing.__globals__.get("__name__"))
 
 
 @functools.cache
 def is_told() -> bool:
     """Return True if Python tells of changes of functions; a hook of the program may keep others away."""
-    probe = FunctionType(_module.__code__, {"__name__": __name__})
+    probe = FunctionType(module_of.__code__, {"__name__": __name__})
     hear()
     probe.__defaults__ = ()
-    return probe in state().functions
+    return probe in state().parts
 
 
-def functions() -> list[Holder]:
-    """List the functions of which a part was set, each below the name of its module."""
-    parts_before = state().functions
-    # The list of references is a copy: another thread may add a function, or let one go.
-    living = [
-        function
-        for function in [place() for place in parts_before.keyrefs()]
-        if function is not None
-    ]
+def told() -> list[Parts]:
+    """List the functions and classes of which a part was set, each below the name of its module."""
+    # The list of references is a copy: another thread may add a thing, or let one go.
     return [
-        Holder(f"{_module(function)}.{function.__qualname__}", function, parts_before[function])
-        for function in living
+        Parts(f"{module_of(thing)}.{thing.__qualname__}", thing, state().parts[thing])
+        for thing in [place() for place in state().parts.keyrefs()]
+        if thing is not None
     ]
 
 

@@ -20,7 +20,7 @@ from kcl.frontends.loopy import baseline
 from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.callables.classes import class_attributes
 from kcl.frontends.loopy.plain import shorten
-from kcl.frontends.loopy.watch import Watch, is_same, items
+from kcl.frontends.loopy.watch import Watch, is_same
 from kcl.generate import distributions, requirements
 
 # They refer to each other, so one comparison of all is less than one of each.
@@ -91,7 +91,7 @@ class _Changed:
 
 
 def _is_as_taken(holder: Holder) -> bool:
-    before, now = holder.held, items(holder.thing)
+    before, now = holder.held, holder.now()
     return is_same([*before, *before.values()], [*now, *now.values()])
 
 
@@ -133,7 +133,7 @@ class _Package:
         is_of_graphs = name == LIBRARIES_OF_GRAPHS
         mine = distributions.GRAPHS if is_of_graphs else (name, *requirements.all_required(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
-        self._seen, self._told = set[str](), len(baseline.state().functions)
+        self._seen, self._told = set[str](), len(baseline.state().parts)
         self._modules = dict[str, Any]()
         self._watch = Watch()
         # In the order of the watch, each with the name of its module.
@@ -185,9 +185,9 @@ class _Package:
         """Return True if no module was replaced since, and none changed that was there before kcl attended."""
         if not is_same([*map(sys.modules.get, self._modules)], [*self._modules.values()]):
             return False
-        # Python has told of one more function that was changed.
-        if self._told != len(baseline.state().functions):
-            self._told, self._shown = len(baseline.state().functions), ""
+        # Python has told of one more function or class that was changed.
+        if self._told != len(baseline.state().parts):
+            self._told, self._shown = len(baseline.state().parts), ""
         changed = self._watch.changed()
         if not changed.isdisjoint(self._early):
             return False
@@ -200,10 +200,12 @@ class _Package:
         places = self._ordered(self._changed)
         differing = [line for place in places for line in self._changed[place].texts(encoder)]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
-        for holder in baseline.functions():
-            function = holder.thing
-            if any(function.__globals__ is names for names in mine) and holder.differing():
-                differing.append(f"{function.__qualname__}: {encoder.encode(function)}")
+        mine += [holder.thing for _name, holder in self._holders]
+        for holder in baseline.told():
+            place = getattr(holder.thing, "__globals__", holder.thing)
+            if any(place is one for one in mine) and holder.differing():
+                bases = getattr(holder.thing, "__bases__", ())
+                differing.append(f"{holder.name}: {encoder.encode([holder.thing, *bases])}")
         early = [] if self._shown else self._ordered(self._early)
         self._shown = self._shown or "; ".join([_shown(self._holders[place][1]) for place in early])
         return shorten("; ".join([*differing, self._shown]))

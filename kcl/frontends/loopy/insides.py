@@ -28,8 +28,8 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
-from kcl.frontends.loopy.watch import Watch, items
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs, Parts
+from kcl.frontends.loopy.watch import Watch
 from kcl.generate import GENERATORS, distributions
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
@@ -59,8 +59,8 @@ class TakenGenerators(process.LockedState):
         self.found: dict[int, Holder] = {}
         self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        # The holders with changes, by the address of the thing, and the changed names with their values now.
-        self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}
+        # The holders with changes, by the address of the thing and their class, and what the changed names are now.
+        self.differing: dict[Any, tuple[Holder, Any]] = {}
         # What `as_imported` puts back, each with the changed names and the contents; and the thread in its block.
         self.restored: list[tuple[Any, Iterable[Any], dict[Any, Any]]] = []
         self.thread = 0
@@ -120,7 +120,7 @@ def _absorb() -> None:
     changes, holders = _changes(), _changed()
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
-        _put(holder.held, names, items(holder.thing))
+        _put(holder.held, names, holder.now())
     if not _state().restored:
         _compare(holders)
 
@@ -149,18 +149,21 @@ def _take(is_early: bool = False) -> None:
     if is_early:
         # A callable of another package was put there before kcl attended. What was in its place is not known.
         for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-            if names:
+            if names := [n for n, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
+            if isinstance(holder.thing, type) and not all(map(_is_own, holder.thing.__bases__)):
+                _compare([Parts(holder.name, holder.thing, {"__bases__": _UNKNOWN})])
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
     """Yield what in a module, class or object of the generators may change in place."""
-    if isinstance(thing, (*_TABLES, CellType)):
+    if isinstance(thing, _TABLES):
         return
     is_module = type(thing) is ModuleType
-    module = thing.__name__ if is_module else thing.__module__
+    # What a decorator calls stands in a cell, and has defaults as another function.
+    named = thing.cell_contents if type(thing) is CellType else thing
+    module = named.__name__ if is_module else named.__module__
     for key, value in pairs:
         kind = type(value)
         # Of six thousand functions few hold something that may change.
@@ -302,8 +305,8 @@ def _changed() -> list[Holder]:
         return []
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
-    functions = [holder for holder in baseline.functions() if is_generators(holder.name)]
-    return [*[order[place] for place in places], *functions]
+    watched = [order[place] for place in places]
+    return watched + [holder for holder in baseline.told() if is_generators(holder.name)]
 
 
 def _compare(holders: list[Holder]) -> None:
@@ -315,9 +318,10 @@ def _compare(holders: list[Holder]) -> None:
             for name, value in holder.differing().items()
             if _counts(holder, name, value)
         }
-        state.differing.pop(id(holder.thing), None)
+        place = id(holder.thing), type(holder)
+        state.differing.pop(place, None)
         if names:
-            state.differing[id(holder.thing)] = holder, names
+            state.differing[place] = holder, names
 
 
 @contextmanager
@@ -336,7 +340,7 @@ def as_imported() -> Iterator[None]:
             state.thread = get_ident()
             for holder, names in state.differing.values():
                 thing, held = holder.thing, holder.held
-                state.restored.append((thing, names, items(thing)))
+                state.restored.append((thing, names, holder.now()))
                 # An unknown value cannot be put back.
                 _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
         yield

@@ -17,14 +17,11 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from types import CellType, FunctionType, ModuleType
+from types import CellType, ModuleType
 from typing import Any
 
 from kcl.frontends.loopy.callables.classes import own, slots
 
-# The parts of a function that may be set.
-PARTS = ("__code__", "__defaults__", "__kwdefaults__")
-_CELL = ("cell_contents",)
 # The place of the pointer in a cell, which counts as its number.
 _CONTENT = CellType.__basicsize__ - 8
 _WORD = 8
@@ -42,10 +39,10 @@ _CHANGES = (
 
 
 def items(thing: Any) -> dict[Any, Any]:
-    """Return what something holds, by name or place; of a function its code and defaults."""
+    """Return what something holds, by name or place."""
     kind: Any = type(thing)
-    if kind is FunctionType or kind is CellType:
-        return {part: getattr(thing, part) for part in (PARTS if kind is FunctionType else _CELL)}
+    if kind is CellType:
+        return {"cell_contents": thing.cell_contents}
     if kind is dict or issubclass(kind, (ModuleType, type)):
         names: dict[Any, Any] = (thing if kind is dict else vars(thing)).copy()
         return names

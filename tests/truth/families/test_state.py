@@ -92,6 +92,16 @@ INSIDES = {
         "numbers.append(launch(make('y[i] = 7*x[i] + 1')))",
         refused=True,
     ),
+    "other bases of a class, for one launch": program(
+        "class Mixed(mapper()):\n"
+        "    map_constant = times(THIS)\n"
+        "kind = importlib.import_module('loopy.target.opencl').ExpressionToOpenCLCExpressionMapper\n"
+        "before, kind.__bases__ = kind.__bases__, (Mixed,)\n"
+        "numbers = [launch(make())]\n"
+        "kind.__bases__ = before\n"
+        "numbers.append(launch(make('y[i] = 7*x[i] + 1')))",
+        refused=True,
+    ),
     "a function of a module, for the call only": program(
         "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
         "    unit = make()\n"

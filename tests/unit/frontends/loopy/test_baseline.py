@@ -50,15 +50,27 @@ class TestFunctions:
         code = module.get.__code__
         module.get.__defaults__ = (2,)
         module.get.__code__ = (lambda x: x).__code__
-        (holder,) = [one for one in baseline.functions() if one.thing is module.get]
+        (holder,) = [one for one in baseline.told() if one.thing is module.get]
         assert holder.name == "taken.get"
         assert holder.held == {"__code__": code, "__defaults__": (1,), "__kwdefaults__": None}
 
-    def test_others(self, module):
+    def test_bases(self, module: Any) -> None:
+        """A class of a taken module is listed with the bases that it had before other ones, and has them again."""
+        exec("class A: pass\nclass B: pass\nclass C(A): pass", vars(module))
+        before = module.C.__bases__
+        module.C.__bases__ = (module.B,)
+        (holder,) = [one for one in baseline.told() if one.thing is module.C]
+        assert holder.name == "taken.C"
+        assert holder.held == {"__bases__": before}
+        assert holder.differing() == {"__bases__": (module.B,)}
+        module.C.__bases__ = before
+        assert not holder.differing()
+
+    def test_others(self, module: Any) -> None:
         """A function of another module is not listed, and none is kept."""
         module.__name__ = "other"
         module.get.__defaults__ = (2,)
-        assert not any(one.thing is module.get for one in baseline.functions())
+        assert not any(one.thing is module.get for one in baseline.told())
         module.__name__ = "taken"
         exec("def other(): pass\nother.__defaults__ = ()", vars(module))
         gone = weakref.ref(module.other)

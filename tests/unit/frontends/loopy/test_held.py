@@ -65,6 +65,7 @@ TOLD = {
     "keyword defaults": "far.get.__kwdefaults__ = {'more': 2}",
     "defaults of a method": "far.Base.get.__defaults__ = (2,)",
     "defaults of a static method": "far.Base.of.__defaults__ = (2,)",
+    "bases of a class": "far.Derived.__bases__ = (far.Base.Inner,)",
 }
 
 

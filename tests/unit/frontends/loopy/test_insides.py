@@ -2,6 +2,8 @@
 
 import functools
 import importlib
+import inspect
+import pkgutil
 import sys
 import textwrap
 import types
@@ -172,12 +174,35 @@ class TestNow:
         function.__defaults__ = defaults
         assert not changed()
 
-    def test_keyword_defaults_in_place(self, monkeypatch):
-        defaults = pytools.UniqueNameGenerator.add_name.__kwdefaults__
-        name = next(iter(defaults))
-        with monkeypatch.context() as patch:
-            patch.setitem(defaults, name, "changed")
-            assert changed() == {f"pytools.UniqueNameGenerator.add_name.__kwdefaults__.{name}"}
+    @pytest.mark.parametrize(
+        ("function", "name"),
+        [
+            ("pytools.UniqueNameGenerator.add_name", "{}"),
+            ("loopy.transform.iname.split_iname", "{}.<cell 0>.cell_contents"),
+        ],
+    )
+    def test_keyword_defaults_in_place(self, monkeypatch, function, name):
+        """An item of a function's keyword defaults counts like its other defaults, also if a decorator calls it."""
+        below = inspect.unwrap(pkgutil.resolve_name(function))
+        monkeypatch.setitem(
+            below.__kwdefaults__, key := next(iter(below.__kwdefaults__)), "changed"
+        )
+        assert changed() == {f"{name.format(function)}.__kwdefaults__.{key}"}
+        monkeypatch.undo()
+        assert not changed()
+
+    def test_bases(self):
+        """Other bases of a class are a change, which a call that waited does without."""
+        kind = importlib.import_module("loopy.target.opencl").ExpressionToOpenCLCExpressionMapper
+        before = kind.__bases__
+        kind.__bases__ = (type("Mixed", before, {}),)
+        try:
+            assert changed() == {f"loopy.target.opencl.{kind.__name__}.__bases__"}
+            with insides.as_imported():
+                assert kind.__bases__ == before
+            assert kind.__bases__ != before
+        finally:
+            kind.__bases__ = before
         assert not changed()
 
     def test_another_dictionary(self):
@@ -410,6 +435,24 @@ class TestOriginal:
             print(json.dumps([insides.original("loopy", name) is None for name in early]))
             """
         assert child.json(code) == [True] * 5
+
+    def test_early_bases(self, child):
+        """Bases that the program gave a class before kcl came are a change, and stay."""
+        code = """
+            import json, loopy.target.opencl as target
+            kind = target.ExpressionToOpenCLCExpressionMapper
+            class Mixed(*kind.__bases__):
+                pass
+            kind.__bases__ = (Mixed,)
+            from kcl.frontends.loopy import insides
+            with insides.as_imported():
+                found = [[*map(str, insides.now())], kind.__bases__ == (Mixed,)]
+            print(json.dumps([*found, kind.__bases__ == (Mixed,)]))
+            """
+        changes, *kept = child.json(code)
+        assert len(changes) == 1
+        assert "'__bases__'" in changes[0]
+        assert all(kept)
 
 
 MINE = "import pymbolic.primitives; pymbolic.primitives.Variable.mine = json.dumps"
