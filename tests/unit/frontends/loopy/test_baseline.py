@@ -54,7 +54,7 @@ class TestFunctions:
         assert holder.name == "taken.get"
         assert holder.held == {"__code__": code, "__defaults__": (1,), "__kwdefaults__": None}
 
-    def test_bases(self, module: Any) -> None:
+    def test_bases(self, module):
         """A class of a taken module is listed with the bases that it had before other ones, and has them again."""
         exec("class A: pass\nclass B: pass\nclass C(A): pass", vars(module))
         before = module.C.__bases__
@@ -66,7 +66,7 @@ class TestFunctions:
         module.C.__bases__ = before
         assert not holder.differing()
 
-    def test_others(self, module: Any) -> None:
+    def test_others(self, module):
         """A function of another module is not listed, and none is kept."""
         module.__name__ = "other"
         module.get.__defaults__ = (2,)
