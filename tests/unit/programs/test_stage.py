@@ -195,8 +195,9 @@ DEVICES = """
     names = tuple(sys.argv[1].split()) or ""
     devices = [one for one in platform.get_devices() if one.name.startswith(names)]
     context, kernel, found = cl.Context(devices), handle_recipes.add(), []
-    for device in context.devices:
-        _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
+    queues = [cl.CommandQueue(context, device) for device in context.devices]
+    for queue in queues:
+        _event, (out,) = kernel(queue, x=np.zeros(8, np.float32), a=2)
         found.append(out.tolist())
     assert client.idle(settings.folder("kcl"), 60)
     print(json.dumps([found, events]))
