@@ -240,6 +240,8 @@ class TestUnknown:
             "constant char today[] = __DATE__;",
             "constant char then[] = __TIMESTAMP__;",
             '__asm__(".incbin \\"a.h\\"");',
+            '__asm__(".inc"  "bin \\"a.h\\"");',
+            'void f(void) { asm(".in" /* */\n "clude \\"a.h\\""); }',
         ],
     )
     def test_preprocessor_needed(self, tree, source):

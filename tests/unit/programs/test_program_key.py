@@ -112,7 +112,7 @@ class TestKeyNoise:
 
 
 @pytest.mark.parametrize(
-    "source", ["", "kernel void f(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""]
+    "source", ["", "kernel void plasma(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""]
 )
 def test_reads_nothing(source):
     """A source without a word that reads something reads nothing. `test_headers` has those that may."""
