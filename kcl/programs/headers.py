@@ -27,6 +27,7 @@ _INCLUDE = re.compile(
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
+_JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
@@ -192,8 +193,10 @@ def _code(name: str, place: str, text: str) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
+    # The compiler puts texts that follow each other together, and the assembler reads them as one.
+    joined = _JOINT.sub("", code)
     for pattern, words in _UNREADABLE:
-        if pattern.search(code):
+        if pattern.search(code) or pattern.search(joined):
             raise UnknownInput(f"{name} {words}")
     # Headers of the C library paste names, and their own questions are written whole.
     if (

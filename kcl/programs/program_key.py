@@ -27,9 +27,9 @@ _KERNEL = re.compile(
 )
 _HEADER = "header "
 # The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
-# cuts. `##`, also as a digraph or trigraph, puts a word together.
-_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
-_CONTINUED = r"\\[ \t\f\v]*[\r\n]"
+# cuts. `##`, also as a digraph or trigraph, puts a word together. The assembler may read a file, too.
+_READING = ("include", "import", "embed", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
+_HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": r"\b(?:__)?asm"}
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
 # Compiled where they are used: most options have neither quotes nor definitions.
@@ -111,7 +111,10 @@ def may_read(source: str) -> bool:
     """Return True if the preprocessor might read anything but `source`."""
     if any(word in source for word in _READING):
         return True
-    return "\\" in source and re.search(_CONTINUED, source) is not None
+    return any(
+        mark in source and re.search(pattern, source) is not None
+        for mark, pattern in _HIDING.items()
+    )
 
 
 def header_parts(source: str, options: BuildOptions) -> list[Part]:

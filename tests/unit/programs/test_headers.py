@@ -220,6 +220,8 @@ class TestUnknown:
             "constant char today[] = __DATE__;",
             "constant char then[] = __TIMESTAMP__;",
             '__asm__(".incbin \\"a.h\\"");',
+            '__asm__(".inc"  "bin \\"a.h\\"");',
+            'void f(void) { asm(".in" /* */\n "clude \\"a.h\\""); }',
         ],
     )
     def test_what_cannot_be_resolved_is_refused(self, tree, source):

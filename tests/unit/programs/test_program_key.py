@@ -78,7 +78,7 @@ def test_noise(context, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "source", ["", "kernel void f(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""]
+    "source", ["", "kernel void plasma(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""]
 )
 def test_reads_nothing(source):
     """A source without a word that reads something reads nothing. `test_headers` has those that may."""
