@@ -265,11 +265,6 @@ class Record(StandIn):
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
         return any(name in text for name, _dtype in structures for text in self.texts)
 
-    def brings_code(self) -> bool:
-        """Return True unless the unit surely holds loopy's own code alone: no argument counts again."""
-        records = ordered(self, lambda record: record.inputs)
-        return self.may_change or any(record.call is not None for record in records)
-
     def is_like(self, other: Record) -> bool:
         """Return True if two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)

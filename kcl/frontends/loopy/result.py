@@ -134,7 +134,8 @@ class LoopyResult(Result):
             if self._entry is not None:
                 unit = unit.with_entrypoints(self._entry)
             self._unit = FRONT_END.hold(unit, self.name)
-            self._unit.brings_code = record is None or record.brings_code()
+            # Code of a package is an argument that counts again.
+            self._unit.brings_code = record is None or record.may_change
         return self._unit
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:

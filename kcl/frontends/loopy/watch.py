@@ -68,18 +68,13 @@ class _Contents:
         kind: Any = type(thing)
         is_table = issubclass(kind, (dict, list, set, deque))
         # Its dictionary has all its content, and needs no copy.
-        self._is_plain = kind.__dictoffset__ and not (is_table or slots(kind))
+        is_open = type(getattr(thing, "__dict__", None)) is dict
+        self._is_plain = is_open and not (is_table or slots(kind))
 
     def __iter__(self) -> Iterator[Any]:
         thing = self._thing
         contents = vars(thing) if self._is_plain else items(thing)
         return chain((type(thing),), contents, contents.values())
-
-
-def _live(thing: Any) -> tuple[Iterable[Any], ...]:
-    """Return what yields the content of something, as it is at each iteration."""
-    # The list itself ends the content before. Most things are lists, which C code alone reads.
-    return ((thing,), thing) if type(thing) is list else (_Contents(thing),)
 
 
 class Watch:
@@ -109,7 +104,8 @@ class Watch:
                 self._places.setdefault(id(target) + inside, []).append(place)
             else:
                 self._others.add(place)
-                contents += _live(target)
+                # C code alone reads lists, which most of them are; the list itself ends the content before.
+                contents += [(target,), target] if type(target) is list else [_Contents(target)]
         self._contents += contents
         self._things += things
         numbers, values = self._last
@@ -127,15 +123,12 @@ class Watch:
             )
         self._last = numbers, [*values, *chain.from_iterable(contents)]
 
-    def _read(self) -> tuple[Any, list[Any]]:
-        """Return the numbers of dictionaries and cells, and the names and contents of other things."""
-        numbers = self._memory[self._offsets] if self._places else []
-        return numbers, [*chain.from_iterable(self._contents)]
-
     def changed(self) -> set[int]:
         """Return the positions of the things that were changed since the last call."""
-        before, self._last = self._last, self._read()
-        (numbers, values), (numbers_before, values_before) = self._last, before
+        numbers_before, values_before = self._last
+        numbers = self._memory[self._offsets] if self._places else []
+        values = [*chain.from_iterable(self._contents)]
+        self._last = numbers, values
         changed = set[int]()
         if self._places and len(differ := (numbers != numbers_before).nonzero()[0]):
             places = [*self._places.values()]

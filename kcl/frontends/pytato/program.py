@@ -92,7 +92,8 @@ class GraphRecord(Record):
         self.holds, self._count = holds, count
         self.call = lambda *real: carry_out(self.holds, *real)
         self._name = name
-        self.finds_unit = True
+        # What it holds may lead to any code.
+        self.finds_unit = self.may_change = True
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def hand_out(self) -> None:
