@@ -7,6 +7,21 @@ import sys
 import pytest
 from harness import ROOT, run_command
 
+sys.path.insert(0, str(ROOT / "tools"))
+
+import soak
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "flat"),
+    [("memory", 1999, None), ("memory", 2000, False), ("descriptors", 1, False)],
+)
+def test_growth(name, launches, flat):
+    """Memory that grows is a fault once there were launches enough to fill it, however long they took."""
+    values = [*[0.0] * 50, *[1e9] * 50]
+    assert soak.compare(name, values, launches)["flat"] is flat
+    assert soak.compare(name, [1.0] * 100, 2000)["flat"] is True
+
 
 @pytest.mark.slow
 def test_sample(tmp_path):
