@@ -65,7 +65,7 @@ def test_a_package_that_does_not_exist_is_not_found_as_ever(told):
 
 def test_removed(told):
     """Nothing is attended after it was removed, which may be asked twice."""
-    (finder,) = (one for one in sys.meta_path if isinstance(one, Finder))
+    finder = next(one for one in sys.meta_path if isinstance(one, Finder))
     finder.remove()
     finder.remove()
     importlib.import_module("wabble")
