@@ -220,13 +220,16 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
         def carry_out(held: Any) -> Any:
-            made.append(own(held[0], target, held[1], **more))
-            places = {id(one): place for place, one in enumerate(record.described[0].data)}
-            bound = [[name, places.get(id(one))] for name, one in made[0].bound_arguments.items()]
+            program = own(held[0], target, held[1], **more)
+            places = {id(data): place for place, data in enumerate(record.described[0].data)}
+            arguments = program.bound_arguments.items()
+            bound = [[name, places.get(id(data))] for name, data in arguments]
             record.facts["bound"] = bound
             if any(place is None for _name, place in bound):  # data that the graph does not hold
                 record.keeps_arguments = None
-            return made[0].program
+            if not record.waits:  # the call below takes it; nobody would take it later
+                made.append(program)
+            return program.program
 
         made = list[Any]()
         recorded = _recorded(

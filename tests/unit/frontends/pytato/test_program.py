@@ -238,6 +238,11 @@ def test_data_go_with_the_program_also_while_a_unit_lives_that_is_made_later(run
         assert run("freed")["result"] is True
 
 
+def test_data_go_with_the_program_where_only_its_transformation_is_new(run):
+    run("data", 3)
+    assert run("released")["result"][0][0] is True
+
+
 def test_an_error_comes_where_it_comes_without_kcl(run):
     for _ in range(2):
         assert run("refused")["result"] == "no transformation for launched"
