@@ -21,8 +21,11 @@ class computed_once(Generic[T]):
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
+        self.__doc__ = compute.__doc__
 
     def __get__(self, holder: Any, _kind: Any) -> T:
+        if holder is None:
+            return self  # type: ignore[return-value]
         # The attribute of the object is read in place of this one from now on.
         name = self._compute.__name__
         return vars(holder).setdefault(name, self._compute(holder))  # type: ignore[no-any-return]

@@ -26,21 +26,27 @@ class Finder:
         # The searches under way, by thread and module: this finder asks all finders, and one of
         # those may be like it.
         self._finding: set[tuple[int, str]] = set()
+        self._is_removed = False
 
     def install(self) -> None:
         """Attend to imports from now on."""
+        self._is_removed = False
         if self not in sys.meta_path:
             # At the head: a finder before it would answer first.
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         """Stop attending to imports."""
-        # Another list: an import of another thread that goes through this one would leave a finder out.
-        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
+        # It stays in the list: an import of another thread that goes through that would leave a finder out.
+        self._is_removed = True
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return the specification of the other finders, changed."""
-        if not self._attends(fullname) or (search := (get_ident(), fullname)) in self._finding:
+        if (
+            self._is_removed
+            or not self._attends(fullname)
+            or (search := (get_ident(), fullname)) in self._finding
+        ):
             return None
         finders = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
         specs = (find(fullname, path, target) for find in finders if find is not None)

@@ -113,13 +113,16 @@ class ProgressLine:
             self._draw()
 
     def _draw(self) -> None:
+        is_terminal = settings.is_terminal()
+        if is_terminal and not _is_alone():
+            return
         # Without the lock: this may import the journal.
         text = f"kcl: {self._text}"
         with _state().lock:
-            # The work may have ended meanwhile.
+            # The work may have ended meanwhile, and another thread may draw.
             if not self._text:
                 return
-            if not settings.is_terminal():
+            if not is_terminal:
                 _write(f"{text}\n")
             elif _is_alone():
                 shown = text[:_WIDTH]

@@ -29,6 +29,7 @@ _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
 _JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_ASSEMBLING = re.compile(r"\.(?:incbin|include)\b")
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
     (
@@ -47,7 +48,7 @@ _UNREADABLE = (
         re.compile(r'R"[^\s()\\"]*\('),
         "holds a raw string, which may hide a comment; write it without",
     ),
-    (re.compile(r"\.(?:incbin|include)\b"), "may let the assembler read a file"),
+    (_ASSEMBLING, "may let the assembler read a file"),
 )
 # The names that a text must not ask for, and the pieces of which `##` can make them.
 _BUILT_IN = (
@@ -193,10 +194,9 @@ def _code(name: str, place: str, text: str) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
-    # The compiler puts texts that follow each other together, and the assembler reads them as one.
-    joined = _JOINT.sub("", code)
     for pattern, words in _UNREADABLE:
-        if pattern.search(code) or pattern.search(joined):
+        # The compiler puts texts that follow each other together, and the assembler reads them as one.
+        if pattern.search(_JOINT.sub("", code) if pattern is _ASSEMBLING else code):
             raise UnknownInput(f"{name} {words}")
     # Headers of the C library paste names, and their own questions are written whole.
     if (

@@ -28,8 +28,10 @@ _KERNEL = re.compile(
 _HEADER = "header "
 # The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
 # cuts. `##`, also as a digraph or trigraph, puts a word together. The assembler may read a file, too.
-_READING = ("include", "import", "embed", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
-_HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": r"\b(?:__)?asm"}
+_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
+# A pattern that begins with a word is found at once in a text of 100 kB.
+_ASM = r"asm(?:__)?\b"
+_HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": _ASM}
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
 # Compiled where they are used: most options have neither quotes nor definitions.
@@ -210,6 +212,10 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
             if re.search(_ASKING, ordered[-1]):
                 raise UnknownInput(
                     f"build option {ordered[-1]} leaves its value to the preprocessor; write the value"
+                )
+            if re.search(_ASM, ordered[-1]):
+                raise UnknownInput(
+                    f"build option {ordered[-1]} may let the assembler read a file; write asm in the source"
                 )
         elif word.startswith("-cl-") and "=" not in word:
             switches.add(word)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from kcl.base import process
 from kcl.frontends import FACED
@@ -85,12 +85,12 @@ class Parts(Holder):
 
 
 class TakenModules:
-    """The modules that were taken, and what in them a part was set of, with the parts before."""
+    """The modules that were taken, and what in them a part was set of, with the parts before; nothing leaves the list."""
 
     def __init__(self) -> None:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
-        self.parts = WeakKeyDictionary[Any, dict[Any, Any]]()
+        self.parts = list[tuple[Any, dict[Any, Any]]]()
         self.hears = False
 
 
@@ -117,9 +117,14 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
         thing, name = arguments[:2]
         has_parts = name in _PARTS and isinstance(thing, (FunctionType, type))
         if has_parts and module_of(thing) in state().taken:
-            state().parts.setdefault(
-                thing, {part: getattr(thing, part) for part in _PARTS if hasattr(thing, part)}
-            )
+            note(thing, {part: getattr(thing, part) for part in _PARTS if hasattr(thing, part)})
+
+
+def note(thing: Any, parts: dict[Any, Any]) -> None:
+    """Note what the parts of a function or class were, before the first change of one."""
+    # No hash: the class of a class may define another one, or none.
+    if not any(place() is thing for place, _before in state().parts):
+        state().parts.append((ref(thing), parts))
 
 
 def module_of(thing: Any) -> str:
@@ -133,16 +138,15 @@ def is_told() -> bool:
     probe = FunctionType(module_of.__code__, {"__name__": __name__})
     hear()
     probe.__defaults__ = ()
-    return probe in state().parts
+    return any(place() is probe for place, _before in state().parts)
 
 
 def told() -> list[Parts]:
     """List the functions and classes of which a part was set, each below the name of its module."""
-    # The list of references is a copy: another thread may add a thing, or let one go.
     return [
-        Parts(f"{module_of(thing)}.{thing.__qualname__}", thing, state().parts[thing])
-        for thing in [place() for place in state().parts.keyrefs()]
-        if thing is not None
+        Parts(f"{module_of(thing)}.{thing.__qualname__}", thing, before)
+        for place, before in state().parts
+        if (thing := place()) is not None
     ]
 
 

@@ -23,12 +23,13 @@ from threading import get_ident
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from kcl import foreign
 from kcl.base import is_being_imported, is_of_kcl, process, settings, unwrap
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs, Parts
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.watch import Watch
 from kcl.generate import GENERATORS, distributions
 
@@ -61,17 +62,17 @@ class TakenGenerators(process.LockedState):
         self.watch = Watch()
         # The holders with changes, by the address of the thing and their class, and what the changed names are now.
         self.differing: dict[Any, tuple[Holder, Any]] = {}
-        # What `as_imported` puts back, each with the changed names and the contents; and the thread in its block.
-        self.restored: list[tuple[Any, Iterable[Any], dict[Any, Any]]] = []
+        # What `as_imported` puts back, by the same places: the thing, the changed names and the contents. And the thread in
+        # its block, which is 0 after it.
+        self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
         self.thread = 0
 
     def put_back(self) -> None:
         """Let the generators be as before `as_imported`."""
         with self.lock:
-            # They count as restored until the last one is put back.
-            for changed in self.restored:
+            for place, changed in [*self.restored.items()]:
                 _put(*changed)
-            self.restored = []
+                del self.restored[place]
 
     def after_fork(self) -> None:
         # The block of another thread never ends here.
@@ -121,8 +122,7 @@ def _absorb() -> None:
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
         _put(holder.held, names, holder.now())
-    if not _state().restored:
-        _compare(holders)
+    _compare(holders)
 
 
 def _take(is_early: bool = False) -> None:
@@ -152,8 +152,10 @@ def _take(is_early: bool = False) -> None:
             if names := [n for n, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
-            if isinstance(holder.thing, type) and not all(map(_is_own, holder.thing.__bases__)):
-                _compare([Parts(holder.name, holder.thing, {"__bases__": _UNKNOWN})])
+            bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()
+            if not all(_is_of_owner(base.__module__) for base in bases):
+                baseline.note(holder.thing, {"__bases__": _UNKNOWN})
+                _compare(_changed())
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
@@ -251,6 +253,11 @@ def _has_own_code(module: str, file: str) -> bool:
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
         return file[:1] == "<" or loaded in (path, f"{path}c")
+    return _is_of_owner(module)
+
+
+@functools.cache
+def _is_of_owner(module: str) -> bool:
     whose = distributions.owner(module)
     is_pythons = whose.kind in (distributions.PYTHON, distributions.KCL)
     return is_pythons or whose.name in _OWNERS or module.startswith("namedtuple_")
@@ -258,14 +265,18 @@ def _has_own_code(module: str, file: str) -> bool:
 
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
-    changes = now()
+    changes, state = now(), _state()
+    if state.restored and state.thread != get_ident():
+        # Another thread does without these changes. What this one makes has them, so it waits.
+        with foreign.loopy_disk_caches_off():
+            pass
     if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
     for holder, name in changes:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
-    modules = _state().modules.copy()
+    modules = state.modules.copy()
     present = map(sys.modules.get, modules, modules.values())
     # A module whose import failed is not there, and was not replaced.
     for name in compress(modules, map(is_not, present, modules.values())):
@@ -283,9 +294,10 @@ def now() -> Changes:
         # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
         if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
-        # What is restored for a call is changed all the same.
-        if not state.restored:
-            _compare(_changed())
+        # An interrupt came as it was put back.
+        if state.restored and not state.thread:
+            state.put_back()
+        _compare(_changed())
         return _changes()
 
 
@@ -319,6 +331,9 @@ def _compare(holders: list[Holder]) -> None:
             if _counts(holder, name, value)
         }
         place = id(holder.thing), type(holder)
+        if place in state.restored:
+            # What is restored for a call is changed all the same.
+            names = {**state.restored[place][1], **names}
         state.differing.pop(place, None)
         if names:
             state.differing[place] = holder, names
@@ -338,13 +353,14 @@ def as_imported() -> Iterator[None]:
     try:
         with state.lock:
             state.thread = get_ident()
-            for holder, names in state.differing.values():
+            for place, (holder, names) in state.differing.items():
                 thing, held = holder.thing, holder.held
-                state.restored.append((thing, names, holder.now()))
+                state.restored[place] = thing, names, holder.now()
                 # An unknown value cannot be put back.
                 _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
         yield
     finally:
+        state.thread = 0
         state.put_back()
 
 

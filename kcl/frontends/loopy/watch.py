@@ -17,7 +17,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from types import CellType, ModuleType
+from types import CellType, GetSetDescriptorType, ModuleType
 from typing import Any
 
 from kcl.frontends.loopy.callables.classes import own, slots
@@ -67,14 +67,16 @@ class _Contents:
         self._thing = thing
         kind: Any = type(thing)
         is_table = issubclass(kind, (dict, list, set, deque))
-        # Its dictionary has all its content, and needs no copy.
-        is_open = type(getattr(thing, "__dict__", None)) is dict
+        # Python's own member gives the dictionary, which has all the content and needs no copy.
+        members = [vars(base)["__dict__"] for base in kind.__mro__ if "__dict__" in vars(base)]
+        is_open = bool(members) and type(members[0]) is GetSetDescriptorType
         self._is_plain = is_open and not (is_table or slots(kind))
 
     def __iter__(self) -> Iterator[Any]:
         thing = self._thing
-        contents = vars(thing) if self._is_plain else items(thing)
-        return chain((type(thing),), contents, contents.values())
+        # No code of the class runs, as `vars` may run it.
+        names: Any = object.__getattribute__(thing, "__dict__") if self._is_plain else items(thing)
+        return chain((type(thing),), names, names.values())
 
 
 class Watch:

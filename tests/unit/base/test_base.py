@@ -79,6 +79,7 @@ def test_computed_once():
     with pytest.raises(ZeroDivisionError):
         assert counted.value
     assert (counted.value, counted.value, values) == (7, 7, [])
+    assert Counted.value.__doc__ == "The value."
 
 
 def test_computed_once_by_two_threads():

@@ -1,6 +1,7 @@
 """kcl.frontends.loopy.baseline: what modules held as they were taken."""
 
 import sys
+import textwrap
 import types
 import weakref
 
@@ -65,6 +66,21 @@ class TestFunctions:
         assert holder.differing() == {"__bases__": (module.B,)}
         module.C.__bases__ = before
         assert not holder.differing()
+
+    def test_a_class_without_a_hash(self, module):
+        code = """
+            class Meta(type):
+                def __eq__(self, other):
+                    return self is other
+            class A: pass
+            class B: pass
+            class C(A, metaclass=Meta): pass
+            """
+        exec(textwrap.dedent(code), vars(module))
+        module.C.__bases__ = (module.B,)
+        assert [holder.name for holder in baseline.told() if holder.thing is module.C] == [
+            "taken.C"
+        ]
 
     def test_others(self, module):
         """A function of another module is not listed, and none is kept."""

@@ -6,13 +6,14 @@ import inspect
 import pkgutil
 import sys
 import textwrap
+import threading
 import types
 
 import pytest
 from recorded_units import make
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import insides
+from kcl.frontends.loopy import insides, making
 
 loopy = importlib.import_module("loopy")
 c = importlib.import_module("loopy.target.c")
@@ -348,6 +349,57 @@ class TestAsImported:
         assert c.CASTBuilder.emit_if is emit
         assert insides.now() == later
 
+    def test_a_change_beside_it(self, monkeypatch):
+        """What the program changes meanwhile stays a change, also if a module of a generator is imported then."""
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        assert len(changed()) == 1
+        with insides.as_imported():
+            monkeypatch.setattr(c.CASTBuilder, "emit_blank_line", emit)
+            insides.note_begin("loopy")
+            insides.note_end(["loopy.target"])
+            both = changed()
+        assert both == changed()
+        assert {name.rpartition(".")[2] for name in both} == {"emit_if", "emit_blank_line"}
+
+    def test_an_interrupt_at_its_end(self, monkeypatch):
+        """What could not be put back as the block ended is put back before the next comparison."""
+
+        def interrupt(*_changed):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        with monkeypatch.context() as patch:
+            with pytest.raises(KeyboardInterrupt), insides.as_imported():
+                patch.setattr(insides, "_put", interrupt)
+        assert len(changed()) == 1
+        assert c.CASTBuilder.emit_if is emit
+
+    def test_another_thread_waits(self, monkeypatch):
+        """A thread that would generate with the changes goes on once they are back."""
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        began, goes_on, order = threading.Event(), threading.Event(), []
+
+        def call():
+            with making.alone(), insides.as_imported():
+                began.set()
+                goes_on.wait(60)
+                order.append("call")
+
+        def refuse():
+            with pytest.raises(UnknownInput, match="emit_if"):
+                insides.refuse()
+            order.append("refusal")
+
+        threads = [threading.Thread(target=call), threading.Thread(target=refuse)]
+        threads[0].start()
+        assert began.wait(60)
+        threads[1].start()
+        threads[1].join(0.2)  # a thread that does not wait ends now
+        goes_on.set()
+        for thread in threads:
+            thread.join()
+        assert order == ["call", "refusal"]
+
     CODE = """
         import importlib, json, os, sys, threading
         import kcl.loopy
@@ -436,20 +488,26 @@ class TestOriginal:
             """
         assert child.json(code) == [True] * 5
 
-    def test_early_bases(self, child):
-        """Bases that the program gave a class before kcl came are a change, and stay."""
+    @pytest.mark.parametrize("module", ["__main__", "pytest"])
+    def test_early_bases(self, child, module):
+        """Bases that the program gave a class before kcl came are a change, and stay one."""
         code = """
             import json, loopy.target.opencl as target
             kind = target.ExpressionToOpenCLCExpressionMapper
             class Mixed(*kind.__bases__):
                 pass
+            Mixed.__module__ = MODULE
             kind.__bases__ = (Mixed,)
             from kcl.frontends.loopy import insides
             with insides.as_imported():
                 found = [[*map(str, insides.now())], kind.__bases__ == (Mixed,)]
-            print(json.dumps([*found, kind.__bases__ == (Mixed,)]))
+            found.append(kind.__bases__ == (Mixed,))
+            kind.__bases__ = (type("Other", (Mixed,), {}),)
+            insides.now()
+            kind.__bases__ = (Mixed,)
+            print(json.dumps([*found, bool(insides.now())]))
             """
-        changes, *kept = child.json(code)
+        changes, *kept = child.json(code.replace("MODULE", repr(module)))
         assert len(changes) == 1
         assert "'__bases__'" in changes[0]
         assert all(kept)

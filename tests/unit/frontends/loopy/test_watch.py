@@ -80,6 +80,22 @@ class TestChanged:
         assert {1, 2} <= looked.changed()
         assert not looked.changed()
 
+    def test_an_object_that_stands_for_another_one(self):
+        """Its own attributes count, whatever its class answers."""
+
+        class Standing:
+            def __init__(self, thing):
+                object.__setattr__(self, "thing", thing)
+
+            def __getattribute__(self, name):
+                return getattr(object.__getattribute__(self, "thing"), name)
+
+        standing, looked = Standing(Plain()), watch.Watch()
+        looked.add([standing])
+        assert not looked.changed()
+        object.__setattr__(standing, "thing", Plain())
+        assert looked.changed() == {0}
+
     @pytest.mark.parametrize(
         "change",
         [
