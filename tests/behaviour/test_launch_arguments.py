@@ -277,21 +277,21 @@ class TestLaunchSizes:
     @pytest.mark.parametrize(
         ("given", "words"),
         [
-            ({"global_size": 4.0}, "global_size is a number of work-items, 0 or more, or a tuple"),
+            ({"global_size": 4.0}, "global_size is a number .* 0 or more, .* at most three, not"),
             ({"local_size": (1, 1, 1, 1)}, "local_size is a number of .* not the tuple"),
-            ({"local_size": (2, 0)}, "local_size is a number of work-items, 1 or more, .* tuple"),
+            ({"local_size": (2, 0)}, "local_size is a number of .* 1 or more, .* not the tuple"),
             ({"global_offset": -1}, "global_offset is a number of .* not the int -1"),
-            ({"globl_size": 4}, r"no argument 'globl_size' \(did you mean 'global_size' or 'local"),
+            ({"globl_size": 4}, r"'globl_size' \(did you .* 'local_size'\?\); .*global_offset"),
             ({"local_size": (1, 1)}, r"with local_size=\(1, 1\): .*differing dimensions"),
             ({"local_size": 3}, r"with global_size=\(4,\), local_size=\(3,\): 4 is no multiple"),
-            ({"global_offset": (1, 1)}, r"kernel 'numbered' with global_offset=\(1, 1\)"),
+            ({"global_offset": (1, 1)}, r"with global_offset=\(1, 1\)"),
         ],
     )
     def test_refused(self, queue, given, words):
         """A size that no launch takes is named with its value; the next call is right, and no cache has a fault."""
         kernel = numbered()
         for _ in range(2):
-            with pytest.raises((TypeError, cl.Error), match=words):
+            with pytest.raises((TypeError, cl.Error), match=f"kernel 'numbered'.* {words}"):
                 kernel(queue, x=zeros(queue), value=1, **given)
             x = zeros(queue)
             kernel(queue, x=x, value=1, local_size=1)

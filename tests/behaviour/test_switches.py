@@ -203,3 +203,7 @@ class TestStrict:
             run = warm.start("pair", KCL_STRICT=strict)
             assert run.code == 1
             assert words in run.stderr
+        address, entry = warm.row_of("control")
+        warm.rows.put(address, entry.pack() + b"x")
+        run = warm.start("pair", KCL_STRICT="hit")
+        assert "CacheMiss: generator layer, kernel 'control': error: damaged" in run.stderr

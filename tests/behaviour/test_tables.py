@@ -33,7 +33,8 @@ from kcl.inspect.history import records
 pytestmark = pytest.mark.one_platform
 
 COUNT, PROGRAMS = 10_000, 60
-POCL = {"name": "Portable Computing Language", "version": "OpenCL 3.0 PoCL 5.0  Linux, Release"}
+VERSION = "OpenCL 3.0 PoCL 5.0  Linux, Release, RELOC, LLVM 16, SLEEF"  # `show` wraps it
+POCL = {"name": "Portable Computing Language", "version": VERSION}
 CPU = {"name": "cpu-haswell-AMD Ryzen Threadripper PRO 7995WX 96-Cores", "driver": "5.0"}
 NAMES = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")
 

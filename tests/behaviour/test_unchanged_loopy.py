@@ -184,12 +184,16 @@ def _library(child):
 
 @pytest.mark.one_platform
 @pytest.mark.usefixtures("_library")
-def test_library(run):
-    """Units of a library are made; the second run generates and compiles nothing."""
+def test_library(run, child):
+    """Units of a library are made; the second run makes no code. A callable of a newer library is no old code."""
     expected = [*SUMS, 2016.0 + 5 * 64]
     assert run(USER)[0] == expected
     looks = {"generator": [3, 0], "binary": [4, 0]}
     assert run(GENERATED + USER) == [expected, True, looks]
+    site = child.directory / "site-packages"
+    (site / "alib.py").write_text(LIBRARY.replace("x + 5", "x + 125"))
+    packages.describe(site, "alib")
+    assert run(USER)[0][2] == 2016.0 + 125 * 64
 
 
 REGISTERED = """

@@ -322,7 +322,7 @@ def tables_that_change(run):
     for name, make in TABLES.items():
         values = make()
         unit = looked(values)
-        values.fill(3)
+        (values.base if name == "a_view" else values).fill(3)
         found[name] = run(unit)
     return found
 

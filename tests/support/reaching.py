@@ -55,7 +55,9 @@ class Project:
             [sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True
         )
         assert child.returncode == 0, child.stderr
-        return dict(json.loads(child.stdout))
+        parts = json.loads(child.stdout)
+        assert len(dict(parts)) == len(parts), parts
+        return dict(parts)
 
 
 class Site:

@@ -21,6 +21,7 @@ class Tuned:
         self.child, self.platform, self.of = child, PLATFORMS[platform_name], of
         self.write(Edit("", of=of))
         done = self.run(*TUNE)
+        assert done.returncode == 0, done.stderr
         assert "turns=1 takes" in done.stderr, done.stderr
         shutil.move(child.cache, child.directory / "tuned")
 

@@ -147,20 +147,28 @@ class TestLookUps:
         assert generate.key().digest in [address for address, _entry in made.publish]
 
     @pytest.mark.faults
-    def test_unusable_code(self, seen):
+    @pytest.mark.parametrize(
+        ("code", "words"),
+        [
+            (b"1 / 0", "division by zero"),
+            (b"import no_such_module_of_anybody", "No module named"),
+            (b"raise __import__('kcl').RecipeError('of stored code')", "of stored code"),
+        ],
+    )
+    def test_unusable_code(self, seen, code, words):
         """Stored code that raises is set aside, and generated anew in its place."""
         generate = stage()
         got(generate)
         key = generate.key()
         entry = generate.layer.look_up(key.digest, key).entry
         metadata = {**entry.metadata, "code": "of another Python"}
-        broken = Entry(key, metadata, {**entry.parts, "invoker.py": b"1 / 0"})
+        broken = Entry(key, metadata, {**entry.parts, "invoker.py": code})
         generate.layer.publish(key.digest, broken)
-        with pytest.warns(CacheWarning, match="division by zero"):
+        with pytest.warns(CacheWarning, match=words):
             got(stage())
         got(stage())
         assert [outcome for outcome, _reason in seen] == ["miss", "error", "hit"]
-        assert seen[1][1].startswith("the stored code could not be used: division by zero")
+        assert seen[1][1].startswith(f"the stored code could not be used: {words}")
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_dumped(self, seen, monkeypatch, tmp_path, fails):

@@ -79,6 +79,9 @@ class TestRead:
             ("TRACE", "trace.json", {}, "KCL_TRACE"),
             # One that only the settings file can have is said without its value.
             ("TRUSTED_KEYS", "a:secret", {"trusted_keys": ()}, "write trusted_keys into "),
+            ("REMOTE_WRITE", "exit", {"remote_write": ""}, "write remote_write into "),
+            ("REMOTE_UNSIGNED", "s3://b", {"remote_unsigned": ()}, "write remote_unsigned into "),
+            ("SITE_OWNERS", "47110", {"site_owners": frozenset()}, "write site_owners into "),
         ],
     )
     def test_not_understood(self, monkeypatch, variable, value, read, words):

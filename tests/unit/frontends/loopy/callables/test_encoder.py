@@ -182,6 +182,11 @@ class TestCode:
         with pytest.raises(UnknownInput, match=r"is code of the program.*__kcl_key__"):
             encode(value)
 
+    def test_place(self):
+        """A function of the program is named with its file and line."""
+        with pytest.raises(UnknownInput, match=r"made \(test_encoder\.py:\d+\) is code of the"):
+            encode(factory(1))
+
     @pytest.mark.parametrize("value", NAMESAKES.values(), ids=NAMESAKES)
     def test_name_of_another(self, value):
         with pytest.raises(UnknownInput, match="cannot be known"):
