@@ -45,6 +45,7 @@ class TestTrust:
         assert "NAME:base64" in run("key", "trust", "team", code=1).output
         impostor = OTHER.replace("other", "team")
         assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
+        assert trusted() == [OTHER, third, LINE]
 
     def test_of_others(self):
         run("key", "trust", LINE)

@@ -30,7 +30,7 @@ class TestAll:
         assert left(project) == []
 
     @pytest.mark.one_platform
-    def test_dry_run(self, warm):
+    def test_dry_run_and_own_by_default(self, warm):
         """A dry run removes nothing. Without a name kcl's own go, and nothing of anybody else."""
         before = files(warm.child.cache)
         done = kcl(warm, "purge", "--all", "--dry-run")
@@ -42,6 +42,7 @@ class TestAll:
         assert warm.binaries.location in done.stdout
         others = files(warm.child.cache).keys() - warm.own_files().keys()
         done = kcl(warm, "purge", "--yes")
+        assert done.returncode == 0, done.stderr
         assert not [path for path in warm.own_files() if "kcl" in path]
         assert others <= files(warm.child.cache).keys()
 

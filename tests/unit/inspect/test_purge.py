@@ -130,8 +130,8 @@ class TestItems:
             assert "link" in refusal.reason
 
 
-def test_removes(treasure):
-    """An item goes with all that is in it, a link as a link; once gone it is no error."""
+def test_an_empty_home_and_removes(treasure):
+    """An empty home has no item. An item goes with all that is in it, a link as a link; once gone it is no error."""
     for name in ROWS.keys() - {"pocl"}:  # this process's own PoCL has its directory
         assert found(name) == ([], [])
     put("first")

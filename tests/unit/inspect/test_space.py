@@ -64,13 +64,19 @@ class TestChosen:
             put("axpy", 10_000, days, "generator", program=program, function="f")
             put("axpy", 10_000, 5, program=program)
         assert keep(60_000) == {"axpy"}
-        entries = {entry.layer: entry.metadata["program"] for entry in inventory.entries()}
-        assert entries == {"generator": "b", "binary": "b"}
+        entries = sorted((one.layer, one.metadata["program"]) for one in inventory.entries())
+        assert entries == [("binary", "b"), ("generator", "b")]
 
     def test_pinned(self):
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
         space.save_pins(["k9", where[8][-64:], "nobody*"])
         assert keep(30_000) == {"k9", "k8"}
+
+    def test_pins(self):
+        """A pin is a name, a pattern, or a digest, of which twelve digits are enough."""
+        for pin in ("axpy", "ax*", "0" * 64, "0" * 12):
+            assert space.is_pinned([pin], "axpy", "0" * 64), pin
+        assert not space.is_pinned(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)
 
     def test_leading_rows(self, recipe):
         gone, stays = recipe("gone"), recipe("stays")

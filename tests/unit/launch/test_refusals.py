@@ -168,7 +168,7 @@ class TestEveryPath:
         closed = cl.Buffer(queue.context, flags.READ_ONLY, 16)
         far = elsewhere(queue).base_data
         for given, words in (
-            ({"x": small}, "'x' is a buffer of 8 bytes"),
+            ({"x": small}, r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"),
             ({"y": closed}, "'y' is written, .* READ_ONLY"),
             ({"x": far}, "'x' is a buffer of another context than the queue's"),
         ):

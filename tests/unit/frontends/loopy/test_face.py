@@ -54,6 +54,7 @@ class TestNames:
         """The modules of loopy whose public names are recorded are faces, at any depth; all others are loopy's."""
         assert lp.kernel.data.AddressSpace.LOCAL == loopy.AddressSpace.LOCAL
         assert dir(lp.kernel.data) == dir(loopy.kernel.data)
+        assert {*loopy.__all__} <= {*dir(lp)}
         assert isinstance(lp.transform.iname, face.Face)
         assert lp.transform.iname.split_iname is lp.split_iname
         assert lp.schedule is loopy.schedule
@@ -149,6 +150,14 @@ class TestThings:
             assert copy.deepcopy(one) is one or copy.deepcopy(one) == one
         assert pickle.loads(pickle.dumps(loopy.AddressSpace.LOCAL)) == thing("AddressSpace.LOCAL")
 
+    def test_functions_are_called_as_loopys(self):
+        """A function that raises says what loopy's says."""
+        with pytest.raises(TypeError) as mine:
+            lp.split_iname()
+        with pytest.raises(TypeError) as own:
+            loopy.split_iname()
+        assert str(mine.value) == str(own.value)
+
 
 class TestWithoutLoopy:
     @pytest.mark.parametrize(
@@ -170,6 +179,24 @@ class TestWithoutLoopy:
     def test_imports_from_modules(self, module, name, is_free):
         """The page convert-loopy.md lists which imports from loopy's modules import loopy."""
         assert face.has(module, (name,)) == is_free
+
+    def test_naming_imports_nothing(self, child):
+        """What a program only names at its head leaves loopy alone."""
+        code = """
+            import json, sys
+            import kcl.loopy as lp
+            def named(
+                a: lp.TranslationUnit | None, b: None | lp.LoopKernel, c=lp.AddressSpace.LOCAL, *, d=lp.auto
+            ): pass
+            functions = [lp.split_iname, lp.make_kernel, lp.get_op_map, lp.GlobalArg, lp.ArrayArg, lp.CTarget]
+            assert not isinstance(3, lp.TranslationUnit | None)
+            assert isinstance(None, lp.TranslationUnit | None)
+            assert lp.AddressSpace.LOCAL is lp.kernel.data.AddressSpace.LOCAL != lp.AddressSpace.GLOBAL
+            assert issubclass(lp.DirectCallUncachedWarning, lp.LoopyWarning)
+            assert lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+            print(json.dumps("loopy" in sys.modules))
+            """
+        assert child.json(code) is False
 
 
 class Calling:

@@ -148,6 +148,14 @@ class TestNow:
             assert {one.rpartition(".")[2] for one in changed()} == {name}
         assert not changed()
 
+    def test_names_of_functions(self, monkeypatch):
+        """A function is named by its module, also one that stands in no module and in no class."""
+        inner = types.FunctionType(emit.__code__, vars(c))
+        monkeypatch.setattr(inner, "__code__", changed.__code__)
+        monkeypatch.setattr(creation.parse_instructions, "__code__", emit.__code__)
+        functions = "loopy.target.c.emit", "loopy.kernel.creation.parse_instructions"
+        assert changed() == {f"{function}.__code__" for function in functions}
+
     def test_an_equal_value(self):
         """A constant that is replaced by an equal one of its type is no change; its sign counts."""
         holder = insides.Holder("mine", {"a": 10**9, "b": 0.0})
@@ -570,7 +578,7 @@ class TestImports:
         before, found = child.json("\n".join(lines), str(tmp_path))
         assert before == 0
         assert names <= {*found}
-        assert bool(found) == bool(names)
+        assert case == "a reload" or found == [*names]
 
     def test_after_an_import_that_failed(self, child):
         """Code that a program gave a function of theirs before the first import of a generator is a change."""

@@ -118,13 +118,16 @@ class TestChains:
             call("rename_iname", unit(one), "i", name)
             for one, name in ((root, "j"), (root, "k"), (call("make_kernel", "a"), "j"))
         )
-        both = call("fuse_kernels", [unit(left), unit(right), unit(again)], suffixes=["_l", "_r"])
+        units = [unit(one) for one in (left, right, again, left)]
+        both = call("fuse_kernels", units, suffixes=["_l", "_r"])
         described = description.listing(both)
         functions = ["make_kernel", "rename_iname", "rename_iname", "fuse_kernels"]
         assert [one["function"] for one in described["calls"]] == functions
-        assert described["calls"][3]["arguments"][0] == ["1", "[call 2, call 3, call 2]"]
+        assert described["calls"][3]["arguments"][0] == ["1", "[call 2, call 3, call 2, call 2]"]
         both.made(listing)
-        assert listing.carried.count(root) == 1
+        counts = [listing.carried.count(one) for one in (root, left, right, again, both)]
+        assert counts == [1] * 5
+        assert listing.carried[-1] is both
 
     def test_deep_diamonds(self):
         """A chain in which every record is used twice takes no time of the power of its length."""

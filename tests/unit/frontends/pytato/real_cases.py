@@ -23,7 +23,7 @@ import pyopencl as cl
 import pyopencl.array
 import pytato as pt
 from arraycontext import PytatoPyOpenCLArrayContext as Plain
-from immutabledict import immutabledict
+from constantdict import constantdict
 from meshmode.array_context import PytatoPyOpenCLArrayContext as Meshmode
 from pymbolic import primitives as prim
 from pytools.tag import Tag, UniqueTag, tag_dataclass
@@ -154,12 +154,12 @@ def lambdas(order):
     expression = prim.Variable("x")[i, j] - 2 * prim.Variable("y")[i, j]
     made = pt.IndexLambda(
         expr=expression,
-        bindings=immutabledict(names),
+        bindings=constantdict(names),
         shape=(3, 4),
         dtype=np.dtype(float),
         axes=(pt.Axis(frozenset()),) * 2,
         tags=frozenset(),
-        var_to_reduction_descr=immutabledict(),
+        var_to_reduction_descr=constantdict(),
     )
     first, second = on_device(), on_device(DATA * 7)
     return generated(outputs_of({"out": made}), in0=first, in1=second)
