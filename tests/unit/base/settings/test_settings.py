@@ -49,6 +49,7 @@ class TestRead:
             ("PROMOTE", "off", {"promote": "off"}),
             ("PROMOTE", "exit", {"promote": "exit"}),
             ("REPORT", "1", {"report": {"table"}}),
+            ("REPORT", "explain", {"report": {"explain"}}),
             ("REPORT", "Explain, yes", {"report": {"table", "explain"}}),
             ("REPORT", "0", {"report": set(), "report_file": None}),
             ("REPORT", "kernels", {"report": {"kernels"}}),
@@ -76,9 +77,14 @@ class TestRead:
             ("REPORT", "1,json:here", {"report": {"table"}, "report_file": None}, "absolute"),
             ("REPORT", "perhaps", {"report": set()}, "KCL_REPORT"),
             ("CACHE_DIR", "cache", {"cache_dir": None}, "KCL_CACHE_DIR"),
-            ("TRACE", "trace.json", {}, "KCL_TRACE"),
+            ("TRACE", "trace.json", {"trace": None}, "KCL_TRACE"),
             # One that only the settings file can have is said without its value.
-            ("TRUSTED_KEYS", "a:secret", {"trusted_keys": ()}, "write trusted_keys into "),
+            (
+                "TRUSTED_KEYS",
+                "a:secret",
+                {"trusted_keys": ()},
+                "KCL_TRUSTED_KEYS is not read: write trusted_keys into ",
+            ),
         ],
     )
     def test_not_understood(self, monkeypatch, variable, value, read, words):
