@@ -41,6 +41,7 @@ def in_child(tell):
 class TestOwn:
     def test_made_once(self):
         """A state is made at its first use, and is the same until a reset; each class has its own; what is shared stays."""
+        made = []
 
         class Lasting(Numbers):
             pass
@@ -49,7 +50,7 @@ class TestOwn:
             def __init__(self):
                 made.append(self)
 
-        made, one, shared = [], process.own(Counted), process.shared(Lasting)
+        one, shared = process.own(Counted), process.shared(Lasting)
         assert made == []
         before = one(), shared()
         assert one() is before[0] is process.own(Counted)() is not shared()
