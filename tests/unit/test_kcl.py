@@ -24,7 +24,7 @@ class TestPublicNames:
     def test_documented(self, name):
         """Each says in its own docstring what it is; so do its public methods."""
         value = getattr(kcl, name)
-        assert inspect.getdoc(value)
+        assert value.__doc__
         for attribute, member in vars(value).items() if inspect.isclass(value) else ():
             assert attribute.startswith("_") or not inspect.isfunction(member) or member.__doc__
 

@@ -297,7 +297,7 @@ class TestFences:
             below[room(name)] = below.get(room(name), set()) | others - {room(name)}
 
         def level(one):
-            return max([1 + level(other) for other in below[one]], default=0)
+            return 1 + max(map(level, below[one]), default=0)
 
         assert sum(map(len, below.values())) <= 137
         assert max(map(level, below)) <= 12

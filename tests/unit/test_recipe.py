@@ -182,8 +182,11 @@ class TestParameters:
     @pytest.mark.parametrize(
         ("call", "words"),
         [
-            (lambda: plain(1, secnd=2), r"has no parameter 'secnd' \(did you mean 'second'\?\)"),
-            (plain, r".*'first'; its parameters are first, second, third$"),
+            (
+                lambda: plain(1, secnd=2),
+                r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)",
+            ),
+            (plain, r"^recipe 'plain': .*'first'; its parameters are first, second, third$"),
             (
                 lambda: kcl.kernel(lambda *values: values)(1),
                 "give every compile-time parameter a name",

@@ -41,13 +41,20 @@ def in_child(tell):
 class TestOwn:
     def test_made_once(self):
         """A state is made at its first use, and is the same until a reset; each class has its own; what is shared stays."""
+        made = []
 
         class Lasting(Numbers):
             pass
 
-        one, shared = process.own(Numbers), process.shared(Lasting)
+        class Counted(Numbers):
+            def __init__(self):
+                made.append(self)
+
+        one, shared = process.own(Counted), process.shared(Lasting)
+        assert made == []
         before = one(), shared()
-        assert one() is before[0] is process.own(Numbers)() is not shared()
+        assert one() is before[0] is process.own(Counted)() is not shared()
+        assert made == [one()]
         process.reset()
         assert one() is not before[0]
         assert shared() is before[1]

@@ -60,7 +60,7 @@ def test_one_of_equals(queue, place, done):
 
 
 @pytest.mark.usefixtures("platform_name")
-def test_refused(queue, place, under):
+def test_without_the_device_or_the_layer_nothing_is_rebuilt(queue, place, under):
     given = entries(queue, place, kernel())
     with pytest.raises(CacheFault, match="no device of this machine has 'nobody' in its name"):
         rebuild.of_programs(given, None, device="nobody")

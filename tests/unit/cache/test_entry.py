@@ -178,6 +178,7 @@ class TestUnpack:
     )
     def test_no_json(self, header):
         """A header that JSON does not have, or with something around it, is damage for each reader."""
+        assert Entry.unpack(envelope(EMPTY)).parts == {}
         blob = envelope(header)
         with pytest.raises(DamagedEntry):
             Entry.unpack(blob)

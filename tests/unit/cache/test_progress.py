@@ -94,6 +94,7 @@ class TestMaking:
         monkeypatch.setattr(threading, "enumerate", lambda: [threading.current_thread(), other])
         with progress.making():
             assert terminal.screen.startswith("kcl: 1 kernel") is shows
+            assert bool(terminal.getvalue()) is shows
 
     def test_a_warning_takes_the_place_of_the_line(self, terminal):
         terminal = terminal()

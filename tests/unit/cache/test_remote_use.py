@@ -48,3 +48,4 @@ def test_removed_directory(tmp_path, monkeypatch, is_early):
         assert remote_use.folder() == (str(gone) if is_early else os.sep)
     finally:
         os.chdir(tmp_path)
+    assert remote_use.folder() == (str(gone) if is_early else os.sep)

@@ -20,7 +20,6 @@ def test_a_platform_that_is_not_here_has_no_device():
     assert (mine.parts, here) == (parts, None)
 
 
-@pytest.mark.one_platform
 def test_places(context):
     """Another process finds the devices of a context at their places; for another device nothing is built."""
     assert context_at(places_of(context)).devices == context.devices

@@ -151,8 +151,9 @@ class TestShown:
 
 class TestHolders:
     def test_contexts_and_queues(self, device):
-        """One Kernel serves several contexts, on every platform that is here, and several queues of each, in any order."""
-        kernel, platforms = add(), [p for p in cl.get_platforms() if p.name in PLATFORMS.values()]
+        """A Kernel serves several contexts, on every platform that is here, and several queues of each, in any order."""
+        kernel, opened = add(), scaled()
+        platforms = [p for p in cl.get_platforms() if p.name in PLATFORMS.values()]
         # Intel's queues do not keep their contexts.
         contexts = [cl.Context(platform.get_devices()[:1]) for platform in platforms]
         contexts += [cl.Context([device]) for _ in range(2)]
@@ -161,6 +162,8 @@ class TestHolders:
             x = cl_array.to_device(queue, np.arange(8, dtype=np.float32))
             _event, (out,) = kernel(queue, x=x, a=2)
             assert out.get().tolist() == [float(i + 2) for i in range(8)]
+            _event, (y,) = opened(queue, x=np.ones(3, np.float32), a=np.float32(4))
+            assert y.tolist() == [8.0] * 3
 
     def test_dead_context_is_let_go(self, device):
         """After the user's queue and arrays are gone nobody else holds the context."""

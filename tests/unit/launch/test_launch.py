@@ -107,7 +107,10 @@ def test_refused_as_before(queue, monkeypatch, what):
 
 @pytest.mark.parametrize("name", ["x", "y"])
 def test_another_context(queue, device, monkeypatch, name):
-    """Memory of another context is for the driver to refuse: it sees the same as in a first call."""
+    """Memory of another context is for the driver to refuse: it sees the same as in a first call.
+
+    The Kernel computes in that context, too.
+    """
     context = cl.Context([device])
     good = {"x": on(queue, range(N)), "y": on(queue, range(N)), "a": 2.0}
     wrong, errors = good | {name: on(cl.CommandQueue(context), range(N))}, []
@@ -118,6 +121,10 @@ def test_another_context(queue, device, monkeypatch, name):
             SCALE(mine, **good)
         errors.append(error_of(lambda mine=mine: SCALE(mine, **wrong)[0].wait()))
     assert errors[0] == errors[1]
+    other = cl.CommandQueue(context)
+    for _ in range(2):
+        _event, (y,) = SCALE(other, x=on(other, range(N)), a=3.0)
+    assert y.get(other).tolist() == [3.0 * i + 1 for i in range(N)]
 
 
 class TestSignatures:

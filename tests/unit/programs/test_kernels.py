@@ -73,7 +73,7 @@ class TestGenerateLate:
         monkeypatch.setattr(module, name, inspect.unwrap(getattr(module, name)))
         with pytest.raises((TypeError, cl.LogicError)) as right:
             cl.Kernel(program, "add").set_args(*values)
-        with pytest.raises(right.type, match=re.escape(str(right.value))):
+        with pytest.raises(right.type, match=rf"\A{re.escape(str(right.value))}\Z"):
             late.set_args(*values)
 
     def test_the_modules_function_is_wrapped_once(self):

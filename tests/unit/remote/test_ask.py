@@ -136,7 +136,9 @@ class TestPull:
         assert came == [True] * 4
         assert server.asked() == before + 1
 
-    def test_unwritable(self, remote, monkeypatch, tmp_path):
+    def test_without_a_place_for_entries_nobody_is_asked_and_nothing_is_said(
+        self, remote, monkeypatch, tmp_path
+    ):
         server = remote("http")
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "file" / "x"))
@@ -183,7 +185,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         "address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"]
     )
-    def test_refused(self, remote, address):
+    def test_a_dead_port_costs_no_timeout(self, remote, address):
         remotes.demand("redis", "obstore")
         remote.at(address.format(remotes.free_port()), remote_timeout="5s")
         asked = Asked()
@@ -199,7 +201,7 @@ class TestFaults:
             ("s3://no-such-bucket/x", "make the bucket"),
         ],
     )
-    def test_words(self, remote, address, cure):
+    def test_what_is_wrong_with_an_address_is_said_once_with_its_cure(self, remote, address, cure):
         remote("s3", full=False)
         remote.at(address)
         (said,) = Asked().said

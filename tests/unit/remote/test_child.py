@@ -8,7 +8,7 @@ import pytest
 import remotes
 from proxy import Proxy
 
-from kcl.remote import child
+from kcl.remote import child, outcomes
 
 
 @pytest.fixture
@@ -18,9 +18,13 @@ def address(tmp_path):
     return found
 
 
-def test_long_search_path(address, monkeypatch):
+def test_note(address, monkeypatch):
+    """What a child is asked is done, and noted; a search path of any length is handed on."""
     monkeypatch.setattr("sys.path", [*sys.path, "/" + "x" * 200_000])
-    assert not child.run("pull", "app", address, 60.0).fault
+    for work in ("pull", "push"):
+        found = child.run(work, "app", address, 60.0)
+        assert not found.fault
+        assert outcomes.read(outcomes.note_name(work, "app", address)) == found
 
 
 def test_attempt_leaves_nothing(address, tmp_path):

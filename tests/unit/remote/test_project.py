@@ -40,8 +40,8 @@ def test_pyproject(folder, tmp_path, monkeypatch):
     assert project.name() == "near"
     (folder / "pyproject.toml").write_text("[tool.kcl]\nremote_name = 'ours'\n")
     assert project.name() == "ours"
-    remotes.configure(tmp_path / "config", remote_name="ours")
-    assert project.name() == "ours"
+    remotes.configure(tmp_path / "config", remote_name="chosen")
+    assert project.name() == "chosen"
     monkeypatch.setenv("KCL_REMOTE_NAME", "mine")
     assert project.name() == "mine"
 

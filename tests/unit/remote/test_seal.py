@@ -103,7 +103,7 @@ class TestKeys:
             signing()
 
     @pytest.mark.parametrize("name", ["", "../x", ".x", "a b", "x" * 61])
-    def test_name(self, name):
+    def test_a_key_is_named_as_a_file_may_be(self, name):
         with pytest.raises(CacheFault):
             path_of(name)
 

@@ -54,6 +54,7 @@ def test_attempt(address, monkeypatch, tmp_path):
     outcomes.write(name, Outcome("no right to write"))
     assert state.attempt()[1] == f"{address}: the last push failed: no right to write"
     outcomes.write(name, Outcome())
+    assert state.attempt()[1] == ""
     monkeypatch.setenv("KCL_REMOTE", "ftp://host/x")
     assert "redis://" in state.attempt()[1]
     monkeypatch.setenv("KCL_REMOTE", address)

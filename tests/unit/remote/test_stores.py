@@ -55,7 +55,7 @@ class TestContract:
         store.delete(NAME)
         assert [*store.listed()] == [other]
 
-    def test_limit(self, place, monkeypatch):
+    def test_a_pack_above_the_limit_is_refused_and_one_of_its_size_is_not(self, place, monkeypatch):
         monkeypatch.setattr(stores, "LIMIT", 1000)
         store = store_of(place, 10.0)
         store.put(NAME, b"x" * 1000)

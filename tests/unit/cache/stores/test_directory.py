@@ -11,7 +11,7 @@ from planted import plant
 from store_contract import PersistentContract, example
 
 from kcl.cache.places import TEMPORARY
-from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.directory import Directory, publish
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 PLACE = example(1, "device", "axpy")
@@ -199,6 +199,16 @@ class TestTrust:
 
 
 class TestWriters:
+    def test_a_file_is_whole_and_closed_before_it_has_its_name(self, tmp_path, monkeypatch):
+        steps = []
+        for name in ("open", "write", "close", "replace"):
+            real = getattr(os, name)
+            monkeypatch.setattr(
+                os, name, lambda *given, real=real, name=name: (steps.append(name), real(*given))[1]
+            )
+        publish(str(tmp_path / "entry"), b"whole")
+        assert steps == ["open", "write", "close", "replace"]
+
     def test_killed_writers_are_swept(self, tmp_path):
         """Killed writers leave whole entries and at most temporary files, which go when they are an hour old."""
         code = (

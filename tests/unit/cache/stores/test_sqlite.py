@@ -114,12 +114,12 @@ class TestBusy:
 
         with ThreadPoolExecutor(16) as readers:
             try:
-                for _ in range(16):
-                    readers.submit(read)
+                reading = [readers.submit(read) for _ in range(16)]
                 for number in range(20, 25):
                     rows.put(example(number), b"new")
             finally:
                 over.set()
+        assert [one.result() for one in reading] == [None] * 16
         assert len(list(rows.scan())) == 15
 
 
@@ -267,6 +267,7 @@ class TestFile:
         assert listed.get(example(1)) == b"blob"
         if not place:
             os.unlink(opened.location)
+            target.write_bytes(b"precious")
         plant(kind, target, opened.location + place)
         for store in (opened, listed, reopened(opened), Database(opened.location)):
             with pytest.raises(UnusableDirectory, match="not a regular file"):
@@ -274,10 +275,16 @@ class TestFile:
         for store in (opened, reopened(opened)):
             with pytest.raises(UnusableDirectory, match="not a regular file"):
                 store.put(example(2), b"new")
-        assert not target.exists()
+        if place:
+            assert not target.exists()
+            (os.rmdir if kind == "directory" else os.unlink)(opened.location + place)
+            assert (opened.get(example(1)), opened.get(example(2))) == (b"blob", None)
+        else:
+            assert target.read_bytes() == b"precious"
 
     def test_a_row_that_is_longer_than_any_entry_is_cut_and_one_is_not_put(self, rows):
-        rows.ask("UPDATE dict SET key_value = zeroblob(?)", ROW_LIMIT + 1)
+        change = "UPDATE dict SET key_value = zeroblob(?) WHERE keyhash = ?"
+        rows.ask(change, ROW_LIMIT + 1, example(8))
         assert len(rows.get(example(8))) == ROW_LIMIT
         with pytest.raises(ValueError, match="above the limit"):
             rows.put(example(9), bytes(ROW_LIMIT + 1))

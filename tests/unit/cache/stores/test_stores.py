@@ -33,7 +33,10 @@ def test_malformed_digest(digest):
 
 @pytest.mark.parametrize(
     "place",
-    [f"../{DIGEST}", f".hidden/{DIGEST}", f"a/b/{DIGEST}", f"a\0/{DIGEST}", f"{DIGEST}.tmp"],
+    [
+        *(f"{folder}/{DIGEST}" for folder in ("", "..", ".hidden", "a/b", "a\0")),
+        f"{DIGEST}.tmp",
+    ],
 )
 def test_a_path_that_address_would_not_make(place):
     with pytest.raises(ValueError, match="not the address"):

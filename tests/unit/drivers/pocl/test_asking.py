@@ -157,6 +157,11 @@ class TestWhen:
         pocl.finish()
         assert len(entries(pocl)) == 2
 
+    def test_launcher(self, pocl):
+        """Under an MPI launcher entries are completed too: the second run hits in every layer."""
+        for warm in (False, True):
+            pocl.run("pair", warm=warm, PMI_SIZE="1")
+
     def test_off(self, pocl):
         """Under `KCL_PROMOTE=off` jobs are written, and no helper is started; a later run has them done."""
         pocl.run("pair", KCL_PROMOTE="off")
