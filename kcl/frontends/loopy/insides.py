@@ -63,7 +63,7 @@ class TakenGenerators(process.LockedState):
         # The holders with changes, by the address of the thing and their class, and what the changed names are now.
         self.differing: dict[Any, tuple[Holder, Any]] = {}
         # What `as_imported` puts back, by the same places: the thing, the changed names and the contents. And the thread in
-        # its block, which is 0 after it.
+        # its block.
         self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
         self.thread = 0
 
@@ -294,9 +294,6 @@ def now() -> Changes:
         # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
         if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
-        # An interrupt came as it was put back.
-        if state.restored and not state.thread:
-            state.put_back()
         _compare(_changed())
         return _changes()
 
@@ -360,8 +357,11 @@ def as_imported() -> Iterator[None]:
                 _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
         yield
     finally:
-        state.thread = 0
-        state.put_back()
+        try:
+            state.put_back()
+        finally:
+            # An interrupt may come as the changes are put back.
+            state.put_back()
 
 
 def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:

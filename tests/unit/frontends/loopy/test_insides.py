@@ -370,17 +370,20 @@ class TestAsImported:
         assert {name.rpartition(".")[2] for name in both} == {"emit_if", "emit_blank_line"}
 
     def test_an_interrupt_at_its_end(self, monkeypatch):
-        """What could not be put back as the block ended is put back before the next comparison."""
+        """The changes are put back though an interrupt comes as that begins."""
+        put, calls = insides._put, []
 
-        def interrupt(*_changed):
-            raise KeyboardInterrupt
+        def interrupt(*changed):
+            calls.append(changed)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+            put(*changed)
 
         monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
-        with monkeypatch.context() as patch:
-            with pytest.raises(KeyboardInterrupt), insides.as_imported():
-                patch.setattr(insides, "_put", interrupt)
-        assert len(changed()) == 1
+        with pytest.raises(KeyboardInterrupt), insides.as_imported():
+            monkeypatch.setattr(insides, "_put", interrupt)
         assert c.CASTBuilder.emit_if is emit
+        assert len(changed()) == 1
 
     def test_another_thread_waits(self, monkeypatch):
         """A thread that would generate with the changes goes on once they are back."""
