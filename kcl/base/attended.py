@@ -31,13 +31,17 @@ class Finder:
     def install(self) -> None:
         """Attend to imports from now on."""
         self._is_removed = False
+        for finder in [finder for finder in sys.meta_path if isinstance(finder, Finder)]:
+            if finder._is_removed:
+                sys.meta_path.remove(finder)
         if self not in sys.meta_path:
             # At the head: a finder before it would answer first.
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         """Stop attending to imports."""
-        # It stays in the list: an import of another thread that goes through that would leave a finder out.
+        # It stays in the list until another one comes: an import of another thread that goes through the list would leave a
+        # finder out.
         self._is_removed = True
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:

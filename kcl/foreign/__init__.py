@@ -242,6 +242,13 @@ def loopy_disk_caches_off() -> Iterator[None]:
             del switch.wishes[depth:]
 
 
+def wait_for_loopy(seconds: float) -> None:
+    """Wait until no thread calls loopy for kcl, or until the time is over."""
+    lock = _loopy_switch().lock
+    if lock.acquire(timeout=seconds):
+        lock.release()
+
+
 def off_by_call(name: str) -> str:
     """Return the words for a module's own switch if it is off now by the user's wish, else an empty text."""
     flag = ROWS[name].flag

@@ -29,7 +29,7 @@ _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
 _JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_ASSEMBLING = re.compile(r"\.(?:incbin|include)\b")
+_ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
     (

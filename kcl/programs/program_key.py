@@ -35,7 +35,7 @@ _HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": _ASM}
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
 # Compiled where they are used: most options have neither quotes nor definitions.
-_ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)"
+_ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)|##|%:|\?\?="
 # Drivers agree that a double quote groups and a single one does not. For some drivers a backslash escapes.
 _OPTION = r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+'
 _HIDDEN = r"\s[-/@]"
@@ -209,11 +209,13 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
             directories.append(word[2:] or next(rest, ""))
         elif word[:2] in ("-D", "-U"):
             ordered.append(word[:2] + (word[2:] or next(rest, "")))
-            if re.search(_ASKING, ordered[-1]):
+            # Drivers that group by quotes see the word that these cut.
+            whole = ordered[-1].replace('"', "")
+            if re.search(_ASKING, whole):
                 raise UnknownInput(
                     f"build option {ordered[-1]} leaves its value to the preprocessor; write the value"
                 )
-            if re.search(_ASM, ordered[-1]):
+            if re.search(rf"(?<![A-Za-z0-9])_*{_ASM}", whole):
                 raise UnknownInput(
                     f"build option {ordered[-1]} may let the assembler read a file; write asm in the source"
                 )

@@ -85,12 +85,13 @@ class Parts(Holder):
 
 
 class TakenModules:
-    """The modules that were taken, and what in them a part was set of, with the parts before; nothing leaves the list."""
+    """The modules that were taken, and what in them a part was set of, with the parts before; and how often that was."""
 
     def __init__(self) -> None:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
         self.parts = list[tuple[Any, dict[Any, Any]]]()
+        self.noted = 0
         self.hears = False
 
 
@@ -115,7 +116,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     """Note the parts of a function or class of a taken module before code sets or deletes one."""
     if event == "object.__setattr__" or event == "object.__delattr__":
         thing, name = arguments[:2]
-        has_parts = name in _PARTS and isinstance(thing, (FunctionType, type))
+        has_parts = name in _PARTS and issubclass(type(thing), (FunctionType, type))
         if has_parts and module_of(thing) in state().taken:
             note(thing, {part: getattr(thing, part) for part in _PARTS if hasattr(thing, part)})
 
@@ -123,13 +124,17 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 def note(thing: Any, parts: dict[Any, Any]) -> None:
     """Note what the parts of a function or class were, before the first change of one."""
     # No hash: the class of a class may define another one, or none.
-    if not any(place() is thing for place, _before in state().parts):
-        state().parts.append((ref(thing), parts))
+    living = [pair for pair in state().parts if pair[0]() is not None]
+    if not any(place() is thing for place, _before in living):
+        state().parts = [*living, (ref(thing), parts)]
+        state().noted += 1
 
 
 def module_of(thing: Any) -> str:
     """Return the name of the module of a function or a class."""
-    return str(thing.__module__ if isinstance(thing, type) else thing.__globals__.get("__name__"))
+    if issubclass(type(thing), type):
+        return str(type.__getattribute__(thing, "__module__"))
+    return str(thing.__globals__.get("__name__"))
 
 
 @functools.cache

@@ -133,7 +133,7 @@ class _Package:
         is_of_graphs = name == LIBRARIES_OF_GRAPHS
         mine = distributions.GRAPHS if is_of_graphs else (name, *requirements.all_required(name))
         self._distributions = {*mine}.difference(distributions.HARMLESS)
-        self._seen, self._told = set[str](), len(baseline.state().parts)
+        self._seen, self._told = set[str](), baseline.state().noted
         self._modules = dict[str, Any]()
         self._watch = Watch()
         # In the order of the watch, each with the name of its module.
@@ -186,8 +186,8 @@ class _Package:
         if not is_same([*map(sys.modules.get, self._modules)], [*self._modules.values()]):
             return False
         # Python has told of one more function or class that was changed.
-        if self._told != len(baseline.state().parts):
-            self._told, self._shown = len(baseline.state().parts), ""
+        if self._told != baseline.state().noted:
+            self._told, self._shown = baseline.state().noted, ""
         changed = self._watch.changed()
         if not changed.isdisjoint(self._early):
             return False

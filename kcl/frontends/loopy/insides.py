@@ -16,7 +16,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import compress
 from operator import is_not
 from threading import get_ident
@@ -41,6 +41,7 @@ _UNKNOWN = object()
 # Sets are memos of what was warned of, or fields of classes.
 _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
+_PATIENCE = 1.0  # seconds
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
 # The module of the classes of loopy's disk caches, which kcl does without.
@@ -71,8 +72,10 @@ class TakenGenerators(process.LockedState):
         """Let the generators be as before `as_imported`."""
         with self.lock:
             for place, changed in [*self.restored.items()]:
-                _put(*changed)
-                del self.restored[place]
+                try:
+                    _put(*changed)
+                finally:
+                    self.restored.pop(place, None)
 
     def after_fork(self) -> None:
         # The block of another thread never ends here.
@@ -153,7 +156,7 @@ def _take(is_early: bool = False) -> None:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
             bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()
-            if not all(_is_of_owner(base.__module__) for base in bases):
+            if not all(_is_first_base(holder.thing, base) for base in bases):
                 baseline.note(holder.thing, {"__bases__": _UNKNOWN})
                 _compare(_changed())
 
@@ -256,6 +259,15 @@ def _has_own_code(module: str, file: str) -> bool:
     return _is_of_owner(module)
 
 
+def _is_first_base(kind: type, base: type) -> bool:
+    """Return True unless a base is of a package that neither the generators nor the module of its class import."""
+    names, module = vars(sys.modules[kind.__module__]), str(base.__module__)
+    package = sys.modules.get(module.partition(".")[0])
+    return _is_of_owner(module) or any(
+        value is base or value is package for value in names.values()
+    )
+
+
 @functools.cache
 def _is_of_owner(module: str) -> bool:
     whose = distributions.owner(module)
@@ -267,9 +279,9 @@ def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
     changes, state = now(), _state()
     if state.restored and state.thread != get_ident():
-        # Another thread does without these changes. What this one makes has them, so it waits.
-        with foreign.loopy_disk_caches_off():
-            pass
+        # Another thread does without these changes. What this one makes has them, so it waits; not for long, as the other
+        # one may wait for it.
+        foreign.wait_for_loopy(_PATIENCE)
     if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
     for holder, name in changes:
@@ -376,7 +388,8 @@ def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
             thing.pop(name, None)
             thing |= {} if value is MISSING else {name: value}
         elif value is MISSING:
-            delattr(thing, name)
+            with suppress(AttributeError):
+                delattr(thing, name)
         else:
             setattr(thing, name, value)
 

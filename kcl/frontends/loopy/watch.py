@@ -74,8 +74,12 @@ class _Contents:
 
     def __iter__(self) -> Iterator[Any]:
         thing = self._thing
-        # No code of the class runs, as `vars` may run it.
-        names: Any = object.__getattribute__(thing, "__dict__") if self._is_plain else items(thing)
+        try:
+            # No code of the class runs, as `vars` may run it.
+            names: Any = self._is_plain and object.__getattribute__(thing, "__dict__")
+        except AttributeError:
+            names = False
+        names = items(thing) if names is False else names
         return chain((type(thing),), names, names.values())
 
 
@@ -100,7 +104,7 @@ class Watch:
         number, contents = _number(), list[Iterable[Any]]()
         insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
-            target = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
+            target = content_of(thing) if issubclass(type(thing), (ModuleType, type)) else thing
             inside = insides.get(type(target))
             if inside:
                 self._places.setdefault(id(target) + inside, []).append(place)

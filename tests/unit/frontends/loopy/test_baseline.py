@@ -82,6 +82,15 @@ class TestFunctions:
             "taken.C"
         ]
 
+    def test_things_that_are_gone(self, module):
+        """A function that the program lets go is forgotten; each note counts."""
+        before, noted = len(baseline.state().parts), baseline.state().noted
+        for _time in range(3):
+            function = types.FunctionType(module.get.__code__, vars(module))
+            function.__defaults__ = (2,)
+        assert baseline.state().noted == noted + 3
+        assert len(baseline.state().parts) <= before + 2
+
     def test_others(self, module):
         """A function of another module is not listed, and none is kept."""
         module.__name__ = "other"
