@@ -261,8 +261,9 @@ def _has_own_code(module: str, file: str) -> bool:
 
 def _is_first_base(kind: type, base: type) -> bool:
     """Return True unless a base is of a package that neither the generators nor the module of its class import."""
-    names, module = vars(sys.modules[kind.__module__]), str(base.__module__)
-    package = sys.modules.get(module.partition(".")[0])
+    names = getattr(sys.modules.get(str(kind.__module__)), "__dict__", {})
+    module = str(base.__module__)
+    package = sys.modules.get(module.partition(".")[0], base)
     return _is_of_owner(module) or any(
         value is base or value is package for value in names.values()
     )
