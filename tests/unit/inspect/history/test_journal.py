@@ -261,7 +261,7 @@ missed = journal.last_misses()
 totals = {layer: row for (layer,), row in stats.add_up(journal.count_by_day(), ["layer"]).items()}
 print(json.dumps([ends, totals, len(missed), len({miss.record["name"] for miss in missed}),
     [count for count, _last in journal.read_uses().values()],
-    len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
+    os.listdir(os.path.join(sys.argv[1], "kcl", "journal"))]))
 """
 
 WORK = """
@@ -296,7 +296,8 @@ class TestProcesses:
         counts = [totals["generator"]["hits"], totals["binary"]["misses"], missed, *uses]
         assert counts == [120] * 4
         # A process saves once, and has one record.
-        assert totals["generator"]["saved"] == processes == left == 24
+        assert (totals["generator"]["saved"], processes) == (24, 24)
+        assert len(left) == 24, left
 
     def test_children(self, child, root):
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
