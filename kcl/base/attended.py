@@ -31,8 +31,8 @@ class Finder:
     def install(self) -> None:
         """Attend to imports from now on."""
         self._is_removed = False
-        for finder in [finder for finder in sys.meta_path if isinstance(finder, Finder)]:
-            if finder._is_removed:
+        for finder in [*sys.meta_path]:
+            if isinstance(finder, Finder) and finder._is_removed:
                 sys.meta_path.remove(finder)
         if self not in sys.meta_path:
             # At the head: a finder before it would answer first.

@@ -48,7 +48,6 @@ _UNREADABLE = (
         re.compile(r'R"[^\s()\\"]*\('),
         "holds a raw string, which may hide a comment; write it without",
     ),
-    (_ASSEMBLING, "may let the assembler read a file"),
 )
 # The names that a text must not ask for, and the pieces of which `##` can make them.
 _BUILT_IN = (
@@ -195,9 +194,11 @@ def _code(name: str, place: str, text: str) -> str:
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
     for pattern, words in _UNREADABLE:
-        # The compiler puts texts that follow each other together, and the assembler reads them as one.
-        if pattern.search(_JOINT.sub("", code) if pattern is _ASSEMBLING else code):
+        if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
+    # The compiler puts texts that follow each other together, and the assembler reads them as one.
+    if _ASSEMBLING.search(_JOINT.sub("", code)):
+        raise UnknownInput(f"{name} may let the assembler read a file")
     # Headers of the C library paste names, and their own questions are written whole.
     if (
         "##" in code

@@ -203,7 +203,7 @@ class _Package:
         mine += [holder.thing for _name, holder in self._holders]
         for holder in baseline.told():
             place = getattr(holder.thing, "__globals__", holder.thing)
-            if any(place is one for one in mine) and holder.differing():
+            if any(place is thing for thing in mine) and holder.differing():
                 bases = getattr(holder.thing, "__bases__", ())
                 differing.append(f"{holder.name}: {encoder.encode([holder.thing, *bases])}")
         early = [] if self._shown else self._ordered(self._early)

@@ -152,7 +152,7 @@ def _take(is_early: bool = False) -> None:
     if is_early:
         # A callable of another package was put there before kcl attended. What was in its place is not known.
         for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            if names := [n for n, value in baseline.changeable(holder) if not _is_own(value)]:
+            if names := [name for name, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
             bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()

@@ -42,28 +42,33 @@ def emit(self, *arguments):
     return self, arguments
 
 
+# An import that another thread begins, and that goes on once it is told.
+SLOW = """
+import importlib, json, os, sys, threading
+import kcl.loopy
+from importlib.machinery import ModuleSpec
+began, goes_on = threading.Event(), threading.Event()
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self) if name == "genpy.slow" else None
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        began.set()
+        goes_on.wait(60)
+sys.meta_path.append(Slow())
+loopy = importlib.import_module("loopy")
+"""
+
+
 class TestNow:
     def test_while_another_thread_imports(self, child):
         """What the program changed before the import of another thread stays a change; a forked child has no import."""
         code = """
-            import importlib, json, os, sys, threading
-            import kcl.loopy
-            from importlib.machinery import ModuleSpec
             from kcl.frontends.loopy import generators, moment
             from kcl.errors import UnknownInput
-            began, goes_on = threading.Event(), threading.Event()
-            class Slow:
-                def find_spec(self, name, path=None, target=None):
-                    return ModuleSpec(name, self) if name == "genpy.slow" else None
-                def create_module(self, spec):
-                    return None
-                def exec_module(self, module):
-                    began.set()
-                    goes_on.wait(60)
-            loopy = importlib.import_module("loopy")
             moment.now()
             loopy.add_dtypes = print
-            sys.meta_path.append(Slow())
             thread = threading.Thread(target=importlib.import_module, args=("genpy.slow",))
             thread.start()
             found = [began.wait(60), generators.is_under_way()]
@@ -79,7 +84,7 @@ class TestNow:
             thread.join()
             print(json.dumps(found))
             """
-        assert child.json(code) == [True, True, True, 0]
+        assert child.json(SLOW + textwrap.dedent(code)) == [True, True, True, 0]
 
     @pytest.mark.parametrize(
         ("unheard", "before", "names"),
@@ -413,11 +418,7 @@ class TestAsImported:
         assert order == ["call", "refusal"]
 
     CODE = """
-        import importlib, json, os, sys, threading
-        import kcl.loopy
-        from importlib.machinery import ModuleSpec
         from kcl.frontends.loopy import insides
-        loopy = importlib.import_module("loopy")
         insides.now()
         own, loopy.add_dtypes = loopy.add_dtypes, print
         known, found = len(insides.now()), []
@@ -426,20 +427,10 @@ class TestAsImported:
     def test_while_another_thread_imports(self, child):
         """The call in the block may wait for an import of another thread, which ends; the change stays one."""
         code = """
-            inside, began = threading.Event(), threading.Event()
-            class Slow:
-                def find_spec(self, name, path=None, target=None):
-                    return ModuleSpec(name, self) if name == "genpy.slow" else None
-                def create_module(self, spec):
-                    return None
-                def exec_module(self, module):
-                    began.set()
-                    inside.wait(60)
-            sys.meta_path.append(Slow())
             def restore():
                 began.wait(60)
                 with insides.as_imported():
-                    inside.set()
+                    goes_on.set()
                     importlib.import_module("genpy.slow")
                     found.extend([loopy.add_dtypes is own, len(insides.now())])
             threads = [
@@ -452,7 +443,7 @@ class TestAsImported:
             print(json.dumps([known, *found, loopy.add_dtypes is print]), flush=True)
             os._exit(0)
             """
-        code = textwrap.dedent(self.CODE) + textwrap.dedent(code)
+        code = SLOW + textwrap.dedent(self.CODE) + textwrap.dedent(code)
         assert child.json(code) == [1, True, 1, False, False, True]
 
     def test_in_a_forked_child(self, child):
@@ -470,7 +461,7 @@ class TestAsImported:
                 forked()
             print(json.dumps([known, *found, loopy.add_dtypes is print, len(insides.now())]))
             """
-        code = textwrap.dedent(self.CODE) + textwrap.dedent(code)
+        code = SLOW + textwrap.dedent(self.CODE) + textwrap.dedent(code)
         assert child.json(code) == [1, 3, 2, True, 1]
 
 
