@@ -10,7 +10,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress
+from itertools import compress, count
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -85,14 +85,20 @@ class Parts(Holder):
 
 
 class TakenModules:
-    """The modules that were taken, and what in them a part was set of, with the parts before; and how often that was."""
+    """The modules that were taken, and what in them a part was set of, with the parts before."""
 
     def __init__(self) -> None:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
-        self.parts = list[tuple[Any, dict[Any, Any]]]()
-        self.noted = 0
+        # By the number of the note. Threads change and copy it in one step each.
+        self.parts: dict[int, tuple[Any, dict[Any, Any]]] = {}
+        self.numbers = count(1)
         self.hears = False
+
+    @property
+    def noted(self) -> int:
+        """The number of the last note."""
+        return max(self.parts.copy(), default=0)
 
 
 state = process.shared(TakenModules)
@@ -123,11 +129,11 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 def note(thing: Any, parts: dict[Any, Any]) -> None:
     """Note what the parts of a function or class were, before the first change of one."""
+    noted = state().parts
     # No hash: the class of a class may define another one, or none.
-    living = [pair for pair in state().parts if pair[0]() is not None]
-    if not any(place() is thing for place, _before in living):
-        state().parts = [*living, (ref(thing), parts)]
-        state().noted += 1
+    if not any(place() is thing for place, _before in noted.copy().values()):
+        number = next(state().numbers)
+        noted[number] = ref(thing, lambda _place: noted.pop(number, None)), parts
 
 
 def module_of(thing: Any) -> str:
@@ -143,14 +149,14 @@ def is_told() -> bool:
     probe = FunctionType(module_of.__code__, {"__name__": __name__})
     hear()
     probe.__defaults__ = ()
-    return any(place() is probe for place, _before in state().parts)
+    return any(holder.thing is probe for holder in told())
 
 
 def told() -> list[Parts]:
     """List the functions and classes of which a part was set, each below the name of its module."""
     return [
         Parts(f"{module_of(thing)}.{thing.__qualname__}", thing, before)
-        for place, before in state().parts
+        for place, before in state().parts.copy().values()
         if (thing := place()) is not None
     ]
 
