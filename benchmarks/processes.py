@@ -148,8 +148,7 @@ class Figures:
                     self.count - layer["hits"],
                     layer["misses"] + layer["bypassed"] + layer["errors"],
                 )
-                for name, layer in stats.items()
-                if name != "made"  # no layer: what could not wait for loopy
+                for layer in (stats["generator"], stats["binary"])
             )
 
     def as_json(self) -> dict[str, Any]:
