@@ -27,7 +27,10 @@ class Program:
 
     def __init__(self, folder, platform_name):
         self.cache, self.language = folder / "cache", folder / "language"
-        self.variables = {"KCL_CACHE_DIR": str(self.cache), "PYOPENCL_CTX": PLATFORMS[platform_name]}
+        self.variables = {
+            "KCL_CACHE_DIR": str(self.cache),
+            "PYOPENCL_CTX": PLATFORMS[platform_name],
+        }
         shutil.copytree(HERE / "language", self.language)
 
     def __call__(self, case, *arguments, **environment):
