@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
     if "platform_name" in metafunc.fixturenames:
         names = platforms()
         if any(metafunc.definition.iter_markers("one_platform")):
-            names = names[-1:]  # Intel's, where it is there: it compiles in a tenth of the time
+            names = names[-1:]  # Intel's, where it is there: see harness.Child.environment
         metafunc.parametrize("platform_name", names, scope="session")
 
 

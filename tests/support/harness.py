@@ -6,6 +6,7 @@ as it meets another conftest.py, and a second copy would move the session to oth
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -51,6 +52,7 @@ os.environ["HOME"] = os.path.join(SESSION.name, "home")
 os.makedirs(os.environ["HOME"], mode=0o700)
 
 
+@functools.cache
 def platforms() -> list[str]:
     """Name the OpenCL platforms to test on: the known ones that are present, and those demanded by name."""
     import pyopencl as cl
@@ -118,12 +120,16 @@ class Child:
         self.home.mkdir(mode=0o700)
 
     def environment(self, **variables: str) -> dict[str, str]:
-        """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
+        """Return the environment of a child: scrubbed, with a home of its own, and `variables`.
+
+        Where a program does not name its platform that is Intel's, where it is there: it compiles in a tenth of the time.
+        """
         kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
         paths = [*map(str, (self.directory, ROOT, SUPPORT)), kept.get("PYTHONPATH", "")]
         if STRICT and "KCL_STRICT" in os.environ:
             kept["KCL_STRICT"] = os.environ["KCL_STRICT"]
         kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache)}
+        kept["PYOPENCL_CTX"] = PLATFORMS[platforms()[-1]]
         return kept | {"PYTHONPATH": os.pathsep.join(filter(None, paths))} | variables
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):

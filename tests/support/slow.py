@@ -15,6 +15,21 @@ import time
 import pytest
 from harness import PLATFORMS
 
+# The files that take longest begin first, so that no worker is busy long after the others.
+LONGEST = (
+    "frontends/pytato/test_program.py",
+    "choices/tuning/test_tuner.py",
+    "cli/test_tune.py",
+    "choices/tuning/test_bench.py",
+    "behaviour/test_bundle.py",
+    "behaviour/test_remote.py",
+    "pocl/test_helper.py",
+    "pocl/test_asking.py",
+    "behaviour/test_loopy_places.py",
+    "families/test_edits_after_tuning.py",
+    "remote/test_ask.py",
+    "tuning/test_chooser.py",
+)
 CHUNK = 8  # tests of one file and one platform that run after each other, since they share what is made for them
 
 
@@ -61,10 +76,12 @@ def pytest_report_header() -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]):
-    """Shuffle slow tests by chunks, and keep a chunk in one worker; other tests stay as they are."""
+    """Shuffle slow tests by chunks, and keep a chunk in one worker; of other tests the longest files come first."""
     _mark(items)
     if not _seconds():
-        return (yield)
+        result = yield
+        items.sort(key=_place)
+        return result
     order = {}
     for place, (name, chunk) in enumerate(
         _chunks([item for item in items if item.get_closest_marker("slow")])
@@ -75,6 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
     result = yield
     items.sort(key=lambda item: order.get(item, (-1, 0)))
     return result
+
+
+def _place(item: pytest.Item) -> int:
+    """Return the place of a test's file among the longest ones."""
+    path = item.path.as_posix()
+    return next((at for at, file in enumerate(LONGEST) if path.endswith(file)), len(LONGEST))
 
 
 def _mark(items: list[pytest.Item]) -> None:

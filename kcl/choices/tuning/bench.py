@@ -144,11 +144,9 @@ class Bench(process.LockedState):
         """End all children."""
         self._is_over = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-        # A thread may start a child in between, which the second turn ends.
-        for _time in range(2):
-            for child in tuple(self._children):
-                child.end()
-            self._pool.shutdown()
+        for child in tuple(self._children):
+            child.end()
+        self._pool.shutdown()
 
     def seconds(self, least: float = 0.0) -> float:
         """Return the seconds that a candidate may take now: at most a third of the time that is left."""
@@ -285,6 +283,9 @@ class Bench(process.LockedState):
             self._question = self._question._replace(compared=tuple(self._dtypes))
         # The child is listed before it is asked, so `__exit__` ends it whatever happens.
         self._children.append(child := Child(self._question, self._folder))
+        # A child that is listed after `__exit__` read the list is ended here.
+        if self._is_over:
+            child.end()
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
             # Drawn numbers have no signs to leave out, so there is nothing to weigh.

@@ -307,8 +307,8 @@ class TestPackage:
         calls, texts = {"os.register_at_fork": [], "atexit.register": []}, set()
         for name, tree in modules():
             for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func) in calls:
-                    calls[ast.unparse(node.func)].append(name)
+                if isinstance(node, ast.Attribute) and ast.unparse(node) in calls:
+                    calls[ast.unparse(node)].append(name)
                 if isinstance(node, ast.Constant) and str(node.value).startswith("/proc"):
                     texts.add(name)
         assert [*calls.values()] == [["base.process"]] * 2

@@ -30,7 +30,7 @@ SPACE = kcl.space(turns=[1000, 1], how=["right", "endless"])
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=SPACE)
 def adding(turns=1000, how="right"):
-    endless = "while (x[i] != -5) x[i] = 0;" if how == "endless" else ""
+    endless = "while (!i && x[i] != -5) x[i] = 0;" if how == "endless" else ""
     if how == "endless":
         open("begun", "w").close()
     if os.environ.get("STOPPED"):

@@ -8,6 +8,7 @@ import kcl
 from kcl.handle import chooser_of, questions
 
 
+@pytest.mark.one_platform
 def test_are_stored(context):
     """Both layers must hold the code for the named dtypes; the question counts no look-up."""
     chooser = chooser_of(scaled(factor=31))

@@ -163,6 +163,20 @@ class TestBench:
             assert found.verdict.outcome == "ok"
             assert not found.ragged
 
+    def test_the_end_comes_as_a_child_starts(self, workshop, question, monkeypatch):
+        """A child that a thread starts while the bench ends is asked nothing: a question may take half a minute."""
+        made = Bench(question, trial(workshop, ""), workshop.folder)
+
+        class Late(Child):
+            def __init__(self, *given):
+                super().__init__(*given)
+                made.__exit__()
+
+        monkeypatch.setattr(benches, "Child", Late)
+        with pytest.raises(ChildFault):
+            made._start()
+        assert made._children[0].process.returncode is not None
+
     def test_number_of_children(self, workshop, question, monkeypatch):
         """There is one child for each processor, and fewer for large arrays; all end with the bench."""
         monkeypatch.setattr(settings, "processors", lambda: 7)

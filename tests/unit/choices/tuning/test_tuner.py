@@ -13,7 +13,7 @@ from elementwise import elementwise, one_array
 
 import kcl
 from kcl.base import settings
-from kcl.choices.tuning import tuner
+from kcl.choices.tuning import bench, tuner
 from kcl.choices.tuning.table import RankedChoice, Row
 from kcl.handle import chooser_of
 
@@ -26,7 +26,7 @@ LONG = {"seconds": 600.0}  # nothing is left out for lack of time
 KINDS = {
     "right": ("y[i] = 2*x[i];", "ok"),
     "null": ("*(global volatile float *) 0 = 1;", "crashes"),
-    "endless": ("while (x[i] != -5) y[i] += 1;", "hangs"),
+    "endless": ("while (!i && x[i] != -5) y[i] += 1;", "hangs"),
     "no name": ("y[i] = 2*q[i];", "does not build"),
     "one wrong": ("y[i] = i == 77 ? 1 : 2*x[i];", "wrong result"),
     "an input": ("y[i] = 2*x[i]; x[i] = 0;", "wrong result"),
@@ -369,7 +369,8 @@ class TestDeadline:
         assert os.listdir(folders) == []
         assert multiprocessing.active_children() == []
 
-    def test_endless_default(self, queue, folders):
+    def test_endless_default(self, queue, folders, monkeypatch):
+        monkeypatch.setattr(bench, "_OVERTIME", 4.0)
         began = time.monotonic()
         found = never().tune(queue, x=vectors()[0], seconds=0.5)
         assert time.monotonic() - began < 3 * 10.5

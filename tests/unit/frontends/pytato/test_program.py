@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import run_command
+from harness import PLATFORMS, run_command
 
 HERE = Path(__file__).parent
 CALLS = ["generate_loopy", "scaled"]
@@ -25,8 +25,12 @@ pytestmark = pytest.mark.one_platform
 class Program:
     """Runs cases of the driver; its runs share a cache and a copy of the language."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, platform_name):
         self.cache, self.language = folder / "cache", folder / "language"
+        self.variables = {
+            "KCL_CACHE_DIR": str(self.cache),
+            "PYOPENCL_CTX": PLATFORMS[platform_name],
+        }
         shutil.copytree(HERE / "language", self.language)
 
     def __call__(self, case, *arguments, **environment):
@@ -34,7 +38,7 @@ class Program:
         return json.loads(self.python(*words, **environment))
 
     def python(self, *words, **environment):
-        variables = {**os.environ, "KCL_CACHE_DIR": str(self.cache), **environment}
+        variables = {**os.environ, **self.variables, **environment}
         found = run_command([sys.executable, *words], env=variables)
         assert found.returncode == 0, found.stderr
         return found.stdout
@@ -45,8 +49,8 @@ class Program:
 
 
 @pytest.fixture
-def run(tmp_path):
-    return Program(tmp_path)
+def run(tmp_path, platform_name):
+    return Program(tmp_path, platform_name)
 
 
 def copy_rows(one, other):
@@ -55,9 +59,10 @@ def copy_rows(one, other):
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory):
+def first(tmp_path_factory, platform_name):
     """The cache that the first run of `transformed` leaves; a run elsewhere with a copy carries nothing out."""
-    first, other = (Program(tmp_path_factory.mktemp(name)) for name in ("first", "other"))
+    folders = map(tmp_path_factory.mktemp, ("first", "other"))
+    first, other = (Program(folder, platform_name) for folder in folders)
     assert first("transformed")["result"] == out(scale=2.0)
     copy_rows(first.cache, other.cache)
     assert other("transformed")["calls"] == []
