@@ -14,11 +14,12 @@ from typing import Any
 import pyopencl as cl
 
 from kcl import foreign
-from kcl.base import events
+from kcl.base import events, hide_from_warnings
 from kcl.integrations import SERVED
 
 NEEDED = (
     "Program.build",
+    "Program.compile",
     "Program.get_info",
     "Program.get_build_info",
     "Program.source",
@@ -42,6 +43,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     program = package.Program
     return [
         (program, "build", _build(program.build)),
+        (program, "compile", _compile(program.compile)),
         (program, "get_info", _get_info(program.get_info)),
         (program, "get_build_info", _get_build_info(program.get_build_info)),
         (program, "source", _source_of(program.source)),
@@ -79,6 +81,28 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
+def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile(self: Any, options: Any = None, devices: Any = None, headers: Any = None) -> Any:
+        unbuilt = [(name, _unbuilt(header)) for name, header in headers or ()]
+        program = _unbuilt(self)
+        original(program, options, devices, unbuilt)
+        if program is not self:
+            delattr(self, SERVED)
+            self._prg = program._prg
+        return self
+
+    hide_from_warnings(compile)
+    return compile
+
+
+def _unbuilt(program: Any) -> Any:
+    """Return a program as it was before kcl built it, perhaps of a binary, which drivers do not compile."""
+    if SERVED not in vars(program):
+        return program
+    return cl.Program(cl._cl._Program(program._context, program._source))
+
+
 def _served() -> Any:
     """Return the module that serves programs, which a program that builds nothing does without; None after a fault."""
     try:
@@ -100,6 +124,7 @@ def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:
             return served.source_of(self)
         return original(self, arg)
 
+    hide_from_warnings(get_info)
     return get_info
 
 

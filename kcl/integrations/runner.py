@@ -103,11 +103,9 @@ def main(arguments: list[str]) -> bool:
 
 def inherit() -> None:
     """Let the children of this process install the integrations, too, unless another interpreter runs them."""
-    before = [
-        path
-        for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep)
-        if path and path != CHILDREN
-    ]
+    paths = settings.variable("PYTHONPATH")
+    # An empty path stands for the working directory.
+    before = [path for path in paths.split(os.pathsep) if path != CHILDREN] if paths else []
     interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"
     settings.export({"PYTHONPATH": os.pathsep.join([CHILDREN, *before]), settings.RUN: interpreter})
 

@@ -25,8 +25,16 @@ _INCLUDE = re.compile(
     rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M
 )
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
+# A comment over several lines, which stands as a NUL, in a directive that the compiler does not read word by word.
+_IN_DIRECTIVE = re.compile(
+    rf"^{_BLANK}*#(?!{_BLANK}*(?:define|undef|if|ifdef|ifndef|elif|else|endif|include|import)\b)[^\n]*\0",
+    re.M,
+)
+_OWN_PATH = re.compile(r"__(?:FILE__|builtin_FILE|builtin_source_location)")
+_NUMBER = re.compile(r"(?<![\w'])\d[\w.]*'\w")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
+_MARKS = re.compile(r"[\"'\\]")
 _JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
@@ -49,7 +57,7 @@ _UNREADABLE = (
         "holds a raw string, which may hide a comment; write it without",
     ),
 )
-# The names that a text must not ask for, and the pieces of which `##` can make them.
+# The names that `##` must not make of the words of a program.
 _BUILT_IN = (
     "__has_include",
     "__has_include_next",
@@ -57,20 +65,19 @@ _BUILT_IN = (
     "__DATE__",
     "__TIME__",
     "__TIMESTAMP__",
+    "__FILE__",
 )
-_PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
-_PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
 # Further directories in which a driver may look.
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
-def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
+def header_parts(source: str, directories: Sequence[str], flags: Sequence[str] = ()) -> list[Part]:
     """Return a part for each file that the preprocessor may read; headers are named as they are written.
 
-    `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
-    cannot be known.
+    `directories` are the include directories, `flags` the other build options. Paths are in no part. Raises
+    UnknownInput where the file to be read cannot be known.
     """
-    return _Scan(source, directories).parts
+    return _Scan(source, directories, flags).parts
 
 
 def newest(source: str, directories: Sequence[str]) -> float:
@@ -102,20 +109,29 @@ def changed_file(files: Mapping[str, str]) -> str:
 class _Scan:
     """The findings in a source and its headers."""
 
-    def __init__(self, source: str, directories: Sequence[str]) -> None:
+    def __init__(self, source: str, directories: Sequence[str], flags: Sequence[str] = ()) -> None:
         self.parts: list[Part] = []
         self.files: dict[str, str] = {}
         self._directories = directories
-        # The number of the part of each path.
+        # The number of the part of each path, and of each file, which may have several paths.
         self.seen: dict[str, int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
+        # The texts of the program, without those of the system, and the last text that pastes words.
+        self._codes = [" ".join(flags)]
+        self._pasting = ""
+        self._has_own_path = _OWN_PATH.search(self._codes[0]) is not None
         self._scan("the source", "", source)
+        self._close()
 
     def _scan(self, name: str, place: str, text: str) -> None:
         """Note the files that a source or a header asks for.
 
         `place` is the directory that its own `#include "..."` begin at, empty for the source.
         """
-        code = _code(name, place, text)
+        code = _code(name, text)
+        self._codes += [] if place.startswith(_SYSTEM) else [code]
+        self._has_own_path |= _OWN_PATH.search(code) is not None
+        self._pasting = name if "##" in code else self._pasting
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -125,8 +141,19 @@ class _Scan:
                 )
             if written is None:
                 raise UnknownInput(f"{name} names a header by `{rest.strip()}`; write the name")
+            if _MARKS.search(written.group()[1:-1]):
+                raise UnknownInput(
+                    f"{name} names a header with a quote or a backslash: {rest.strip()}"
+                )
             self._follow(written.group(), name, place)
-        if place and "__FILE__" in code:
+
+    def _close(self) -> None:
+        """Judge all texts together: one may paste the words of another, or use its macros."""
+        if self._pasting and _can_paste(" ".join(self._codes)):
+            raise UnknownInput(
+                f"{self._pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
+            )
+        if self.seen and self._has_own_path:
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
@@ -149,14 +176,17 @@ class _Scan:
             return
         try:
             with open(path, "rb") as stream:
-                data = stream.read()
+                status, data = os.fstat(stream.fileno()), stream.read()
         except OSError as error:
             raise UnknownInput(
                 f"{where} includes {header!r}, which cannot be read: {error.strerror}"
             ) from error
-        self.seen[path] = len(self.parts)
+        number = self.seen[path] = len(self.parts)
         self.files[path] = hashlib.sha256(data).hexdigest()
-        self.parts.append(Part(f"header {header}", self.files[path]))
+        # `#pragma once` and `#import` know a file by its inode.
+        first = self._numbers.setdefault((status.st_dev, status.st_ino), number)
+        value = self.files[path] if first == number else f"as number {first}"
+        self.parts.append(Part(f"header {header}", value))
         self._scan(header, os.path.dirname(path), data.decode("utf-8", "replace"))
 
     def _is_there(self, path: str) -> bool:
@@ -189,25 +219,26 @@ class _Scan:
 
 # Programs that are made of templates share the headers of their library.
 @functools.lru_cache(maxsize=64)
-def _code(name: str, place: str, text: str) -> str:
+def _code(name: str, text: str) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if "\0" in lines or "\n\r" in lines:
+        raise UnknownInput(f"{name} has a NUL or mixed line ends, which may hide a directive")
+    lines = lines.replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
+    if _IN_DIRECTIVE.search(code):
+        raise UnknownInput(
+            f"{name} begins a comment of several lines in a directive; put it before"
+        )
+    if "'" in code and _NUMBER.search(code):
+        raise UnknownInput(f"{name} has a quote in a number, which may hide a comment")
+    code = code.replace("\0", " ")
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
     # The compiler puts texts that follow each other together, and the assembler reads them as one.
     if _ASSEMBLING.search(_JOINT.sub("", code)):
         raise UnknownInput(f"{name} may let the assembler read a file")
-    # Headers of the C library paste names, and their own questions are written whole.
-    if (
-        "##" in code
-        and not place.startswith(_SYSTEM)
-        and not _PIECES.isdisjoint(_WORD.findall(code))
-    ):
-        raise UnknownInput(
-            f"{name} may put __has_include or the time together with ##; write it whole"
-        )
     return code
 
 
@@ -215,10 +246,21 @@ def _blanked(match: re.Match[str], name: str) -> str:
     """Put blanks in the place of a comment; texts stay."""
     written = match.group()
     if written[0] == "/":
-        return " " * len(written)
+        return ("\0" if "\n" in written else " ") * len(written)
     if "/*" in written and (len(written) == 1 or written[-1] != written[0]):
         raise UnknownInput(f"{name} opens a text that it does not close before a comment")
     return written
+
+
+def _can_paste(code: str) -> bool:
+    """Return True if words of the code, put together, are one of the names."""
+    words = {word for word in _WORD.findall(code) if any(word in name for name in _BUILT_IN)}
+    words -= {*_BUILT_IN}
+    return (
+        any(map(re.compile(f"(?:{'|'.join(sorted(words))})+").fullmatch, _BUILT_IN))
+        if words
+        else False
+    )
 
 
 def _system_directories() -> list[str]:

@@ -28,7 +28,22 @@ _KERNEL = re.compile(
 _HEADER = "header "
 # The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
 # cuts. `##`, also as a digraph or trigraph, puts a word together. The assembler may read a file, too.
-_READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
+_READING = (
+    *(
+        "include",
+        "import",
+        "embed",
+        "incbin",
+        "__DA",
+        "__TI",
+        "__h",
+        "##",
+        "%:",
+        "??=",
+        "??/",
+        "\0",
+    ),
+)
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _ASM = r"asm(?:__)?\b"
 _HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": _ASM}
@@ -125,7 +140,7 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
         return []
     from kcl.programs import headers
 
-    return headers.header_parts(source, options.directories)
+    return headers.header_parts(source, options.directories, (*options.flags, options.beside))
 
 
 def changed_file(files: Mapping[str, str]) -> str:

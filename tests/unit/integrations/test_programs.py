@@ -62,14 +62,29 @@ class TestBuild:
         assert kernel.function_name == "add"
         assert [look.outcome for look in looks][::2] == ["miss", "miss"]
 
+    def test_compiled(self, queue, looks):
+        """A program that was made of a binary is compiled from its source, and so is a header that was built."""
+        including = '#include "n.h"\n' + SOURCE
+        for outcome in ("miss", "hit"):
+            program = cl.Program(queue.context, SOURCE).build("-DN=2")
+            header = cl.Program(queue.context, "#define N 4\n").build()
+            assert {look.outcome for look in looks} == {outcome}
+            assert program.compile("-DN=3") is program
+            other = cl.Program(queue.context, including).compile(headers=[("n.h", header)])
+            linked = [cl.link_program(queue.context, [each]) for each in (program, other)]
+            assert [added(queue, each) for each in linked] == [[3, 3], [4, 4]]
+            assert kcl.flush()
+            looks.clear()
+
     @pytest.mark.parametrize("kind", ["looked into", "binaries", "a cache directory"])
     def test_left_alone(self, queue, looks, tmp_path, kind):
         made = cl.Program(queue.context, SOURCE).build("-DN=5")
         looks.clear()
         program = cl.Program(queue.context, SOURCE)
         if kind == "looked into":
-            with pytest.warns(UserWarning, match="Pre-build"):
-                assert program.source == SOURCE
+            with pytest.warns(UserWarning, match="Pre-build") as warned:
+                assert program.get_info(cl.program_info.SOURCE) == SOURCE
+            assert warned[0].filename == __file__
             program.build("-DN=5")
         elif kind == "binaries":
             program = cl.Program(queue.context, queue.context.devices, made.binaries).build()

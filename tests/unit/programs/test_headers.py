@@ -95,12 +95,14 @@ class TestParts:
             '//\r#include "a.h"',
             '\f#\vinclude "a.h"',
             '#include "a.h"\r\n',
+            '\ufeff#include "a.h"',
+            '#define A 1 /* one\n*/\n#include "a.h"',
         ],
     )
     def test_as_the_preprocessor(self, tree, source):
         """An include is found that the preprocessor reads as one, in a branch that it may not take too.
 
-        An `#import` is one; no quote, no line that is continued and no white space hides it.
+        An `#import` is one; no quote, no line that is continued, no white space and no byte order mark hides it.
         """
         assert may_read(source)
         assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
@@ -140,12 +142,36 @@ class TestChanges:
         (root / "one" / "q" / "b.h").unlink()
         assert values(source, root / "one") != before
 
-    @pytest.mark.parametrize(("text", "counts"), [("__FILE__", True), ('#include "b.h"', False)])
-    def test_place(self, tree, text, counts):
+    @pytest.mark.parametrize(
+        ("source", "text", "flags", "counts"),
+        [
+            ("", '#include "b.h"', (), False),
+            ("", "__FILE__", (), True),
+            ("", "__builtin_FILE()", (), True),
+            ("#define HERE __FILE__\n", "HERE", (), True),
+            ("", "HERE", ("-DHERE=__FILE__",), True),
+        ],
+        ids=["plain", "path", "function", "macro", "option"],
+    )
+    def test_place(self, tree, source, text, flags, counts):
         """The same headers in another directory are the same parts, unless one uses its own path."""
         root = tree(one__a_h=text, one__b_h="1", two__a_h=text, two__b_h="1")
-        one, other = (values('#include "a.h"', root / folder) for folder in ("one", "two"))
+        one, other = (
+            header_parts(f'{source}#include "a.h"', [str(root / folder)], flags)
+            for folder in ("one", "two")
+        )
         assert (one != other) is counts
+
+    def test_one_file_by_two_names(self, tree):
+        """A link to a header is the same file, which `#pragma once` skips; a copy is none."""
+        root = tree(one__a_h="#pragma once\n", one__b_h="#pragma once\n")
+        source, other = '#include "a.h"\n#include "b.h"\n', root / "one" / "b.h"
+        found = [values(source, root / "one")]
+        for link in (os.link, os.symlink):
+            other.unlink()
+            link(root / "one" / "a.h", other)
+            found.append(values(source, root / "one"))
+        assert found[0] != found[1] == found[2]
 
 
 class TestAbsent:
@@ -183,7 +209,7 @@ class TestAbsent:
 
     def test_system_pastes(self, tree, monkeypatch):
         """The C library pastes names in its headers, and is not refused for it; another header is."""
-        pastes = "#define CONCAT(a, b) a##b\n#define ASKED(a) CONCAT(__has, a)\n"
+        pastes = "#define CONCAT(a, b) a##b\n#define ASKED CONCAT(__has, _include)\n"
         root = tree(system__a_h=pastes, one__b_h=pastes)
         monkeypatch.setattr(headers, "_SYSTEM", (str(root / "system"),))
         assert names(self.SOURCE, root / "one") == ["header a.h"] * 2
@@ -208,7 +234,7 @@ class TestUnknown:
             '#define C(a, b) a##b\n#if C(_, _has_include)("a.h")\n#endif\n',
             *(
                 f"#define C(a, b) a##b\nconstant char now[] = C({pieces});"
-                for pieces in ("__TI, ME__", "__T, IME__", "_, _TIME__")
+                for pieces in ("__TI, ME__", "__T, IME__", "_, _TIME__", "__, C(TI, ME__)")
             ),
             "%:define C(a, b) a%:%:b\nconstant char now[] = C(__T, IME__);",
             '%:include "a.h"\n',
@@ -216,6 +242,14 @@ class TestUnknown:
             '#inc??/\nlude "a.h"\n',
             'constant char *s = R"(" /* )";\n#include "a.h"\n/* */',
             '#error don\'t /* do\n#include "a.h"\n/* */',
+            '#warning see /* below\n#include "a.h"\n// */',
+            '#pragma mark see /* below\n/**/#include "a.h"\n// */',
+            '// \\\n\r/*\n#include "a.h"\n// */',
+            '// \\\0\n/*\n#include "a.h"\n// */',
+            '#inc\\\0\nlude "a.h"',
+            '\0#include "a.h"',
+            """#include <a'b> '"' "/*"\n#include "a.h"\n/* */""",
+            """int i = 1'2, c = '"'; char *s = "/*";\n#include "a.h"\n/* */""",
             "constant char now[] = __TIME__;",
             "constant char today[] = __DATE__;",
             "constant char then[] = __TIMESTAMP__;",
@@ -229,6 +263,20 @@ class TestUnknown:
         assert may_read(source)
         with pytest.raises(UnknownInput, match="the source"):
             names(source, root / "one")
+
+    @pytest.mark.parametrize(
+        ("source", "header", "flags"),
+        [
+            ('#include "a.h"\nconstant char now[] = C(__TI, ME__);', "#define C(a, b) a##b", ()),
+            ("#define C(a, b) a##b\n#define D C(A, B)\n", "", ("-DA=__TI", "-DB=ME__")),
+        ],
+        ids=["header", "options"],
+    )
+    def test_pasted_from_apart(self, tree, source, header, flags):
+        """A name is refused that is put together with words or macros of different texts."""
+        root = tree(one__a_h=header)
+        with pytest.raises(UnknownInput, match="together with ##"):
+            header_parts(source, [str(root / "one")], flags)
 
     def test_a_header_that_cannot_be_read_is_refused_by_name(self, tree):
         root = tree(one__a_h="")

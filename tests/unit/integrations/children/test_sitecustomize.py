@@ -117,10 +117,13 @@ class TestMpi:
 
 
 def test_once(monkeypatch):
-    """The folder stands once at the head of PYTHONPATH, before what stood there."""
-    monkeypatch.setenv("PYTHONPATH", "/some/where")
+    """The folder stands once at the head of PYTHONPATH, before what stood there.
+
+    An empty path stands for the working directory.
+    """
+    monkeypatch.setenv("PYTHONPATH", os.pathsep + "/some/where")
     monkeypatch.setenv(settings.RUN, "")
     runner.inherit()
     runner.inherit()
-    assert os.environ["PYTHONPATH"].split(os.pathsep) == [runner.CHILDREN, "/some/where"]
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == [runner.CHILDREN, "", "/some/where"]
     assert os.environ[settings.RUN] == f"{sys.implementation.cache_tag} {sys.prefix}"
