@@ -27,9 +27,12 @@ _INCLUDE = re.compile(
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
-_JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
+_ASM = re.compile(r"asm(?:__)?\b")
+_PLAIN_ESCAPE = re.compile(r"\\[nrt\"'\\]")
+# A word of the assembler that may be a directive, or the begin of one. Numbers and the words of PTX for types are none.
+_DIRECTIVE = re.compile(r"(?<!\w)\.(?!\d|reg|pred|[busf]\d)")
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
     (
@@ -64,13 +67,15 @@ _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
-def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
+def header_parts(source: str, directories: Sequence[str], flags: Sequence[str] = ()) -> list[Part]:
     """Return a part for each file that the preprocessor may read; headers are named as they are written.
 
-    `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
-    cannot be known.
+    `directories` are the include directories, `flags` the other build options. Paths are in no part. Raises UnknownInput
+    where the file to be read cannot be known.
     """
-    return _Scan(source, directories).parts
+    scan = _Scan(source, directories)
+    scan.refuse_directives([*scan.codes, ("a build option", " ".join(flags))])
+    return scan.parts
 
 
 def newest(source: str, directories: Sequence[str]) -> float:
@@ -105,6 +110,8 @@ class _Scan:
     def __init__(self, source: str, directories: Sequence[str]) -> None:
         self.parts: list[Part] = []
         self.files: dict[str, str] = {}
+        # The name and the code of each text.
+        self.codes: list[tuple[str, str]] = []
         self._directories = directories
         # The number of the part of each path.
         self.seen: dict[str, int] = {}
@@ -116,6 +123,7 @@ class _Scan:
         `place` is the directory that its own `#include "..."` begin at, empty for the source.
         """
         code = _code(name, place, text)
+        self.codes.append((name, code))
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -129,6 +137,17 @@ class _Scan:
         if place and "__FILE__" in code:
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
+
+    def refuse_directives(self, codes: list[tuple[str, str]]) -> None:
+        """Raise UnknownInput if the assembler may get a directive: one may read a file.
+
+        Macros put texts together across files. So each piece counts in which a directive may begin, or is escaped.
+        """
+        for name, code in codes if any(_ASM.search(code) for _name, code in codes) else ():
+            for written in _COMMENT.findall(_INCLUDE.sub("", code)):
+                text = _PLAIN_ESCAPE.sub(" ", written)
+                if "\\" in text or _DIRECTIVE.search(text):
+                    raise UnknownInput(f"{name} may let the assembler read a file, by {written}")
 
     def _follow(self, written: str, name: str, place: str) -> None:
         """Note a header's content, and the files that it asks for."""
@@ -196,8 +215,7 @@ def _code(name: str, place: str, text: str) -> str:
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
-    # The compiler puts texts that follow each other together, and the assembler reads them as one.
-    if _ASSEMBLING.search(_JOINT.sub("", code)):
+    if _ASSEMBLING.search(code):
         raise UnknownInput(f"{name} may let the assembler read a file")
     # Headers of the C library paste names, and their own questions are written whole.
     if (
