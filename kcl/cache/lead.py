@@ -30,7 +30,6 @@ from kcl.cache import places
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
-    from kcl.base.events import Event
     from kcl.cache.layer import Layer
 
 
@@ -53,15 +52,14 @@ _state = process.own(ProcessLeads)
 class Lead:
     """The leads of a thread for one launch, through all stages; they end with the `with` block. For one thread.
 
-    `events` are the events of the look-ups so far. `parameters` are those of the recipe; `shown` writes their values.
+    `parameters` are those of the recipe; `shown` writes their values.
     """
 
-    __slots__ = ("_held", "_is_nested", "_kernel", "_shown", "events", "parameters")
+    __slots__ = ("_held", "_is_nested", "_kernel", "_shown", "parameters")
 
     def __init__(
         self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr
     ) -> None:
-        self.events: list[Event] = []
         self.parameters = parameters
         self._kernel = kernel
         self._shown = shown

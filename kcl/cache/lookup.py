@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kcl.base import events, spans
@@ -119,9 +119,12 @@ class Stage(Generic[Job]):
         """Return why the layer is off for a job; empty where it is on."""
         return self.layer.off()
 
-    def guard(self, _job: Job) -> AbstractContextManager[object]:
-        """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits."""
-        return nullcontext()
+    def guard(self, _job: Job) -> AbstractContextManager[Stage[Job]]:
+        """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits.
+
+        The block gets the stage that does the work.
+        """
+        return nullcontext(self)
 
     def lead_digest(self, _job: Job, look: Look) -> str:
         """Return the digest under which processes and threads wait for the maker of the value."""
@@ -145,19 +148,21 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     if stage.layer.options.strict_fault:
         raise SettingError(stage.layer.options.strict_fault)
     started = time.perf_counter()
-    with stage.guard(job):
-        look = _find_allowed(stage, job, lead, started)
-        if look.outcome != "miss":
-            return _settle(stage, job, look, lead, started)
-    # The thread holds nothing here that another one may want.
-    lead.take(stage.layer, stage.lead_digest(job, look))
-    # The former holder of the lead may have published the entry.
-    with stage.guard(job):
-        look = _find_allowed(stage, job, lead, started, again=True)
-        if look.outcome == "hit":
-            meanwhile = f"another thread or process {stage.verb} it meanwhile"
-            look = look._replace(reason=look.reason or meanwhile)
-        return _settle(stage, job, look, lead, started)
+    # Hooks are the user's code: events are emitted in the end, without the lock.
+    with ExitStack() as end:
+        with stage.guard(job) as mine:
+            look = _find_allowed(mine, job, lead, started, end)
+            if look.outcome != "miss":
+                return _settle(mine, job, look, lead, started, end)
+        # The thread holds nothing here that another one may want.
+        lead.take(stage.layer, stage.lead_digest(job, look))
+        # The former holder of the lead may have published the entry.
+        with mine.guard(job) as mine:
+            look = _find_allowed(mine, job, lead, started, end, again=True)
+            if look.outcome == "hit":
+                meanwhile = f"another thread or process {stage.verb} it meanwhile"
+                look = look._replace(reason=look.reason or meanwhile)
+            return _settle(mine, job, look, lead, started, end)
 
 
 def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:
@@ -203,7 +208,7 @@ def report_error(layer: Layer, kernel: str, key: Key, reason: str) -> None:
 
 
 def _find_allowed(
-    stage: Stage[Job], job: Job, lead: Lead, started: float, again: bool = False
+    stage: Stage[Job], job: Job, lead: Lead, started: float, end: ExitStack, again: bool = False
 ) -> Look:
     """Find the value. Emit the event of a look-up that ends here: the user's code or `KCL_STRICT=hit` raises."""
     try:
@@ -214,7 +219,7 @@ def _find_allowed(
         raise
     except BaseException:
         failed = Look("miss", "the recipe raised an error")
-        events.emit(_event(stage, job, failed, time.perf_counter() - started), lead=lead)
+        _emit(stage, job, failed, lead, started, end)
         raise
     is_allowed = look.outcome == "hit" or not stage.required or look.reason.startswith("off: ")
     if is_allowed or "hit" not in stage.layer.options.strict:
@@ -228,7 +233,7 @@ def _find_allowed(
     finally:
         # The event tells the outcome, whether the attempt fails or not.
         event = _event(stage, job, look)
-        events.emit(event, look.key, texts=stage.texts(look), lead=lead)
+        end.callback(events.emit, event, look.key, texts=stage.texts(look), lead=lead)
     from kcl.cache import faults
 
     raise faults.miss_error(event, look.key)
@@ -240,7 +245,9 @@ def _explain_error(stage: Stage[Job], look: Look, error: BaseException) -> Look:
     return look._replace(reason=reason, key=None) if reason else look
 
 
-def _settle(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
+def _settle(
+    stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float, end: ExitStack
+) -> Any:
     """Make what is no hit, publish it, and emit the event."""
     try:
         if look.outcome == "hit":
@@ -263,11 +270,11 @@ def _settle(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float)
         raise
     except BaseException as error:
         look = _explain_error(stage, look, error)
-        _emit(stage, job, look, lead, time.perf_counter() - started, stage.texts(look))
+        _emit(stage, job, look, lead, started, end, stage.texts(look))
         raise
     if not look.promised:
         lead.release()
-    lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
+    _emit(stage, job, look, lead, started, end)
     return look.value
 
 
@@ -305,12 +312,14 @@ def _emit(
     job: Job,
     look: Look,
     lead: Lead,
-    seconds: float,
+    started: float,
+    end: ExitStack,
     texts: Mapping[str, bytes] = {},
-) -> Event:
-    """Emit the event of a look-up, and return it."""
-    event = _event(stage, job, look, seconds)
+) -> None:
+    """Emit the event of a look-up as `end` is reached."""
+    event = _event(stage, job, look, time.perf_counter() - started)
     # A layer that is off says so where the report has the place of its files.
     if look.outcome == "bypass" and not look.reason.startswith("off: "):
         stage.layer.note(f"bypassed: {look.reason}")
-    return events.emit(event, look.key, look.digests if look.outcome == "hit" else (), texts, lead)
+    hits = look.digests if look.outcome == "hit" else ()
+    end.callback(events.emit, event, look.key, hits, texts, lead)

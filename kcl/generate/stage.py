@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, port, process
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import OpenArguments, Result, Unit
+
+
+# Seconds for which a thread waits for another one that works at the same Kernel.
+_LONGEST = 60.0
 
 
 class CallValues(NamedTuple):
@@ -54,6 +59,8 @@ class Generate(Stage[CallValues], process.LockedState):
         self.base: OpenArguments | None = None
         self.front_end = ""
         self._result = result
+        # What a thread begins with that works beside the others.
+        self._untouched = copy(result)
         # The reason why there is no key.
         self._unknown = ""
         self._key: Key | None = None
@@ -131,9 +138,19 @@ class Generate(Stage[CallValues], process.LockedState):
         self.key()
         return self.layer.off(self._result.front_ends)
 
-    def guard(self, _call: CallValues) -> AbstractContextManager[object]:
-        """Return the lock that lets one thread at a time work at this Kernel."""
-        return self.lock
+    @contextmanager
+    def guard(self, _call: CallValues) -> Iterator[Generate]:
+        """Let one thread at a time work at this Kernel. After a wait in vain a thread works beside it.
+
+        A recipe may wait for a thread that waits here.
+        """
+        if not self.lock.acquire(timeout=_LONGEST):
+            yield Generate(copy(self._untouched))
+            return
+        try:
+            yield self
+        finally:
+            self.lock.release()
 
     def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""

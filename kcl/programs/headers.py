@@ -35,9 +35,12 @@ _NUMBER = re.compile(r"(?<![\w'])\d[\w.]*'\w")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
 _MARKS = re.compile(r"[\"'\\]")
-_JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
+_ASM = re.compile(r"asm(?:__)?\b")
+_PLAIN_ESCAPE = re.compile(r"\\[nrt\"'\\]")
+# A word of the assembler that may be a directive, or the begin of one. Numbers and the words of PTX for types are none.
+_DIRECTIVE = re.compile(r"(?<!\w)\.(?!\d|reg|pred|[busf]\d)")
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
     (
@@ -116,10 +119,12 @@ class _Scan:
         # The number of the part of each path, and of each file, which may have several paths.
         self.seen: dict[str, int] = {}
         self._numbers: dict[tuple[int, int], int] = {}
-        # The texts of the program, without those of the system, and the last text that pastes words.
-        self._codes = [" ".join(flags)]
+        options = " ".join(flags)
+        # The name and the code of each text, the texts without those of the system, and the last text that pastes words.
+        self._codes = [("a build option", options)]
+        self._own = [options]
         self._pasting = ""
-        self._has_own_path = _OWN_PATH.search(self._codes[0]) is not None
+        self._has_own_path = _OWN_PATH.search(options) is not None
         self._scan("the source", "", source)
         self._close()
 
@@ -129,7 +134,8 @@ class _Scan:
         `place` is the directory that its own `#include "..."` begin at, empty for the source.
         """
         code = _code(name, text)
-        self._codes += [] if place.startswith(_SYSTEM) else [code]
+        self._codes.append((name, code))
+        self._own += [] if place.startswith(_SYSTEM) else [code]
         self._has_own_path |= _OWN_PATH.search(code) is not None
         self._pasting = name if "##" in code else self._pasting
         for include in _INCLUDE.finditer(code):
@@ -149,13 +155,26 @@ class _Scan:
 
     def _close(self) -> None:
         """Judge all texts together: one may paste the words of another, or use its macros."""
-        if self._pasting and _can_paste(" ".join(self._codes)):
+        self._refuse_directives()
+        if self._pasting and _can_paste(" ".join(self._own)):
             raise UnknownInput(
                 f"{self._pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
             )
         if self.seen and self._has_own_path:
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
+
+    def _refuse_directives(self) -> None:
+        """Raise UnknownInput if the assembler may get a directive: one may read a file.
+
+        Macros put texts together across files. So each piece counts in which a directive may begin, or is escaped.
+        """
+        has_asm = any(_ASM.search(code) for _name, code in self._codes)
+        for name, code in self._codes if has_asm else ():
+            for written in _COMMENT.findall(_INCLUDE.sub("", code)):
+                text = _PLAIN_ESCAPE.sub(" ", written)
+                if "\\" in text or _DIRECTIVE.search(text):
+                    raise UnknownInput(f"{name} may let the assembler read a file, by {written}")
 
     def _follow(self, written: str, name: str, place: str) -> None:
         """Note a header's content, and the files that it asks for."""
@@ -236,8 +255,7 @@ def _code(name: str, text: str) -> str:
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
-    # The compiler puts texts that follow each other together, and the assembler reads them as one.
-    if _ASSEMBLING.search(_JOINT.sub("", code)):
+    if _ASSEMBLING.search(code):
         raise UnknownInput(f"{name} may let the assembler read a file")
     return code
 

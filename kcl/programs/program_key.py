@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from kcl.code import ProgramText
 
 FORMAT = "1"
-_KERNEL = re.compile(
-    r"kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)",
-    re.DOTALL,
-)
+# Within bounds, so that the search takes a time in proportion to the text.
+_ATTRIBUTES = r"(?:__attribute__[^;{}]{0,400}?\)\s*)?"
+_KERNEL = re.compile(rf"kernel\s+{_ATTRIBUTES}void\s+{_ATTRIBUTES}(?!__attribute__)(\w+)")
 _HEADER = "header "
 # The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
 # cuts. `##`, also as a digraph or trigraph, puts a word together. The assembler may read a file, too.

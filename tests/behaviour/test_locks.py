@@ -28,7 +28,8 @@ def cycle(order):
 def test_order(child, platform_name, threads, kernels):
     """Threads with shared and with own Kernels find every lock in one order, and hold none while they wait.
 
-    Foreign code runs under two of them: one thread at a time works at a Kernel, and one thread calls loopy for kcl.
+    Foreign code runs under two of them: one thread at a time works at a Kernel, and one thread calls loopy for kcl. Of
+    the user's code a recipe runs under the first one, where nobody waits for ever, and what makes a key; no hook does.
     """
     words = (lock_order.__file__, PLATFORMS[platform_name], threads, kernels)
     said = child.script(*words, timeout=600)
@@ -39,6 +40,9 @@ def test_order(child, platform_name, threads, kernels):
     places = {"Generate", "LoopySwitch"}
     assert [pair for pair in said["foreign"] if pair[0] not in places] == []
     assert {place for place, _what in said["foreign"]} == places
+    assert {place for place, _name in said["users"]} == {"Generate"}
+    names = {name for _place, name in said["users"]}
+    assert {"added", "shifted"} <= names <= {"added", "shifted", "__kcl_key__", "__repr__"}
 
 
 def test_cycle_is_found():

@@ -53,6 +53,30 @@ def shifted(number):
     return lp.make_kernel("{[i]: 0<=i<8}", code, arguments, name="shifted", lang_version=(2018, 2))
 
 
+class Number:
+    """A parameter whose class brings code."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __str__(self):
+        return str(self.number)
+
+    def __repr__(self):
+        return f"Number({self.number})"
+
+    def __kcl_key__(self):
+        return self.number
+
+
+HEARD = []
+
+
+def heard(event):
+    """Be a hook of kcl."""
+    HEARD.append(event)
+
+
 def kernel_of(number):
     """Return a new Kernel that adds a number: one in twenty is loopy's."""
     return shifted(number) if number % 20 == 19 else added(number)

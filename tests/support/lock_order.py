@@ -5,8 +5,8 @@ pairs of classes of which a thread wanted the lock of the second while it held t
 locks that a thread held as it began to wait for another thread, process or helper. Of two locks of one class a younger
 one may be held while the older one is wanted: the lock of a record, and that of a record which it was made from.
 
-It also prints, by the class of a held lock, the foreign code that began to run under the lock: imports, and calls of
-loopy and pyopencl.
+It also prints, by the class of a held lock, the foreign code that began to run under the lock: imports, calls of loopy
+and pyopencl, and by name the functions of the user: recipes, hooks, and methods of parameters.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ ORDER: set[tuple[str, str]] = set()
 HELD_IN_WAITS: set[str] = set()
 # The class of a lock, and what began under it.
 FOREIGN: set[tuple[str, str]] = set()
+# The class of a lock, and the user's function that began under it.
+USERS: set[tuple[str, str]] = set()
 LIBRARIES = ("loopy", "pyopencl")
 _thread = threading.local()
 _numbers = itertools.count()
@@ -94,8 +96,12 @@ def profile(frame: Any, event: str, argument: Any) -> None:
         )
     else:
         return
-    if caller.partition(".")[0] == "kcl" and called.partition(".")[0] in LIBRARIES:
+    if caller.partition(".")[0] != "kcl":
+        return
+    if called.partition(".")[0] in LIBRARIES:
         note(f"call of {called} by {caller}")
+    elif called == "crowd":
+        USERS.update((lock.place, frame.f_code.co_name) for lock in held())
 
 
 def note_imports() -> None:
@@ -139,7 +145,7 @@ def main(platform: str, threads: int, kernels: int) -> None:
         queue = cl.CommandQueue(context)
         for number, one in enumerate(shared):
             own = crowd.shifted if number % 3 == 2 else crowd.added
-            kernel = one if (thread + number) % 2 else own(number)
+            kernel = one if (thread + number) % 2 else own(crowd.Number(number))
             together.wait()
             _event, (out,) = kernel(queue, x=np.zeros(8, np.float32))
             if out.tolist() != [number] * 8:
@@ -147,14 +153,17 @@ def main(platform: str, threads: int, kernels: int) -> None:
 
     note_imports()
     kcl.install()
+    remove = kcl.add_hook(crowd.heard)
     threading.setprofile(profile)
     crew = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     for one in crew:
         one.start()
     for one in crew:
         one.join()
+    remove()
     kcl.uninstall()
-    seen = {"order": ORDER, "waits": HELD_IN_WAITS, "foreign": FOREIGN}
+    assert crowd.HEARD
+    seen = {"order": ORDER, "waits": HELD_IN_WAITS, "foreign": FOREIGN, "users": USERS}
     print(json.dumps({"wrong": wrong, **{name: sorted(places) for name, places in seen.items()}}))
 
 

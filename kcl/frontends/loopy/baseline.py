@@ -17,7 +17,7 @@ from weakref import ref
 
 from kcl.base import process
 from kcl.frontends import FACED
-from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
+from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo, mro_of, names_of
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import items
 
@@ -81,7 +81,7 @@ class Parts(Holder):
 
     def now(self) -> dict[Any, Any]:
         """Return the parts that the thing has now."""
-        return {part: getattr(self.thing, part) for part in self.held}
+        return parts_of(self.thing)
 
 
 class TakenModules:
@@ -124,7 +124,13 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
         thing, name = arguments[:2]
         has_parts = name in _PARTS and issubclass(type(thing), (FunctionType, type))
         if has_parts and module_of(thing) in state().taken:
-            note(thing, {part: getattr(thing, part) for part in _PARTS if hasattr(thing, part)})
+            note(thing, parts_of(thing))
+
+
+def parts_of(thing: Any) -> dict[str, Any]:
+    """Return the parts of a function or class, whatever a metaclass has under their names."""
+    own = vars(type if issubclass(type(thing), type) else FunctionType)
+    return {part: own[part].__get__(thing) for part in _PARTS if part in own}
 
 
 def note(thing: Any, parts: dict[Any, Any]) -> None:
@@ -139,7 +145,7 @@ def note(thing: Any, parts: dict[Any, Any]) -> None:
 def module_of(thing: Any) -> str:
     """Return the name of the module of a function or a class."""
     if issubclass(type(thing), type):
-        return str(type.__getattribute__(thing, "__module__"))
+        return str(vars(type)["__module__"].__get__(thing))
     return str(thing.__globals__.get("__name__"))
 
 
@@ -166,7 +172,9 @@ class _Changeable(dict[type, bool]):
 
     def __missing__(self, kind: type) -> bool:
         # Classes that C code made have no slots, and many methods of islpy are of one without a dictionary.
-        has_names = kind.__dictoffset__ != 0 or any("__slots__" in vars(b) for b in kind.__mro__)
+        has_names = kind.__dictoffset__ != 0 or any(
+            "__slots__" in names_of(b) for b in mro_of(kind)
+        )
         found = self[kind] = kind is not ModuleType and (has_names or issubclass(kind, _OPEN))
         return found
 

@@ -60,7 +60,7 @@ def _holders(name: str, module: Any) -> list[Holder]:
             elif issubclass(kind, TABLES):
                 yield key, "", value
             elif not isinstance(thing, TABLES):
-                module = str((value if issubclass(kind, type) else kind).__module__)
+                module = baseline.module_of(value if issubclass(kind, type) else kind)
                 if module.partition(".")[0] == top or kind is SimpleNamespace:
                     yield key, "", value
 
@@ -78,16 +78,15 @@ class _Changed:
         """Return True if something changed that may count: of most modules it is that one below them was imported."""
         return bool(self._pairs) or isinstance(self._holder.thing, TABLES)
 
-    def texts(self, encoder: Any) -> list[str]:
-        """Return the texts of what the holder holds and did not hold as it was taken."""
+    def pairs(self) -> Pairs:
+        """Yield what the holder holds and did not hold as it was taken, with its name; `MISSING` for what is gone."""
         if isinstance(self._holder.thing, TABLES):
-            return [f"{self._holder.name}: {encoder.encode(self._holder.thing)}"]
-        texts = []
+            yield self._holder.name, self._holder.thing
+            return
         for key, value in self._pairs:
             body = class_attributes(value) if isinstance(value, type) else ()
-            text = "gone" if value is MISSING else encoder.encode([value, *body])
-            texts.append(f"{self._holder.name}.{key}: {text}")
-        return texts
+            now = MISSING if value is MISSING else [value, *body]
+            yield f"{self._holder.name}.{key}", now
 
 
 def _is_as_taken(holder: Holder) -> bool:
@@ -195,20 +194,20 @@ class _Package:
         self._add()
         return True
 
-    def text(self, encoder: Any) -> str:
-        """Return the text of what differs, as it is now, and of what was there before kcl attended."""
+    def content(self) -> tuple[list[tuple[Any, Any]], str]:
+        """Return what differs, by name, and the text of what was there before kcl attended."""
         places = self._ordered(self._changed)
-        differing = [line for place in places for line in self._changed[place].texts(encoder)]
+        differing = [pair for place in places for pair in self._changed[place].pairs()]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
         mine += [holder.thing for _name, holder in self._holders]
         for holder in baseline.told():
             place = getattr(holder.thing, "__globals__", holder.thing)
             if any(place is thing for thing in mine) and holder.differing():
                 bases = getattr(holder.thing, "__bases__", ())
-                differing.append(f"{holder.name}: {encoder.encode([holder.thing, *bases])}")
+                differing.append((holder.name, [holder.thing, *bases]))
         early = [] if self._shown else self._ordered(self._early)
         self._shown = self._shown or "; ".join([_shown(self._holders[place][1]) for place in early])
-        return shorten("; ".join([*differing, self._shown]))
+        return differing, self._shown
 
     def _ordered(self, places: Iterable[int]) -> list[int]:
         """Order positions in the watch by the names of the modules, which another run may import in another order."""
@@ -232,4 +231,10 @@ def text(distribution: str, encoder: Any) -> str:
         if package is None or not package.stands():
             package = _Package(distribution)
         state.packages[distribution] = package
-        return package.text(encoder)
+        differing, shown = package.content()
+    # Without the lock: values may have a method `__kcl_key__`, which is the user's code.
+    texts = [
+        f"{name}: {'gone' if value is MISSING else encoder.encode(value)}"
+        for name, value in differing
+    ]
+    return shorten("; ".join([*texts, shown]))

@@ -7,17 +7,18 @@ elsewhere. `now` compares what was changed since its last call; a process withou
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
-stored.
+stored. The baseline has Python's builtins, too, without those that no text depends on.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import compress
+from itertools import compress, takewhile
 from operator import is_not
 from threading import get_ident
 from types import CellType, FunctionType, MethodType, ModuleType
@@ -25,11 +26,11 @@ from typing import Any
 
 from kcl import foreign
 from kcl.base import is_being_imported, is_of_kcl, process, settings, unwrap
-from kcl.cache import layers
+from kcl.cache import layers, locks
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs, module_of, parts_of
 from kcl.frontends.loopy.watch import Watch
 from kcl.generate import GENERATORS, distributions
 
@@ -46,9 +47,31 @@ _PATIENCE = 1.0  # seconds
 _MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
 # The module of the classes of loopy's disk caches, which kcl does without.
 _DISK = "pytools.persistent_dict"
+# Builtins by which a program talks to somebody. It may replace them, and no text depends on them.
+_TALKING = frozenset({"print", "input", "breakpoint", "__import__"})
+# A thread in one of these modules is on its way into a generator. In the last one it waits for the others.
+_WAYS, _WAITING = frozenset({"kcl.cache.lookup", "kcl.frontends.loopy.face"}), "kcl.foreign"
 
 # The value now, by the name of a holder and the name in it.
 Changes = Mapping[tuple[str, Any], Any]
+
+
+class Builtins(Holder):
+    """Python's builtins with the names that they began with."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        # `open` is the last one that Python makes. What is behind it was put there later, or talks to somebody, too.
+        names = [name for name in takewhile("open".__ne__, vars(builtins)) if name not in _TALKING]
+        super().__init__("builtins", builtins, {name: vars(builtins)[name] for name in names})
+
+    def now(self) -> dict[Any, Any]:
+        """Return what these names are now."""
+        return {name: value for name, value in super().now().items() if name in self.held}
+
+
+_BUILTINS = id(builtins), Builtins
 
 
 class TakenGenerators(process.LockedState):
@@ -63,9 +86,8 @@ class TakenGenerators(process.LockedState):
         self.watch = Watch()
         # The holders with changes, by the address of the thing and their class, and what the changed names are now.
         self.differing: dict[Any, tuple[Holder, Any]] = {}
-        # What `as_imported` puts back, by the same places: the thing, the changed names and the contents. And the thread in
-        # its block.
-        self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
+        # What `as_imported` puts back, by the same places: the arguments of `_put`. And the thread in its block, or 0.
+        self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any], int]] = {}
         self.thread = 0
 
     def put_back(self) -> None:
@@ -76,6 +98,7 @@ class TakenGenerators(process.LockedState):
                     _put(*changed)
                 finally:
                     self.restored.pop(place, None)
+            self.thread = 0
 
     def after_fork(self) -> None:
         # The block of another thread never ends here.
@@ -130,7 +153,9 @@ def _absorb() -> None:
 
 def _take(is_early: bool = False) -> None:
     """Make the baseline of the modules that are there now."""
-    state, new = _state(), list[Holder]()
+    state = _state()
+    new: list[Holder] = [] if state.found else [Builtins()]
+    state.found |= {id(holder.thing): holder for holder in new}
     # A module of a class of its own may be one that runs at its first use.
     modules = {
         name: module
@@ -142,20 +167,20 @@ def _take(is_early: bool = False) -> None:
         # What such a module lacks would count as added by the program.
         and not is_being_imported(module)
     }
-    if not modules:
+    if not (modules or new):
         return
     for name, module in modules.items():
         new += baseline.take(name, module, _inner, state.found)
     state.modules |= modules
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
-    if is_early:
-        # A callable of another package was put there before kcl attended. What was in its place is not known.
-        for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
+    # A callable of another package was put there before kcl attended. What was in its place is not known.
+    for holder in new:
+        if type(holder) is Builtins or (is_early and not isinstance(holder.thing, _TABLES)):
             if names := [name for name, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
                 _compare([holder])
-            bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()
+            bases = parts_of(holder.thing)["__bases__"] if isinstance(holder.thing, type) else ()
             if not all(_is_first_base(holder.thing, base) for base in bases):
                 baseline.note(holder.thing, {"__bases__": _UNKNOWN})
                 _compare(_changed())
@@ -261,8 +286,8 @@ def _has_own_code(module: str, file: str) -> bool:
 
 def _is_first_base(kind: type, base: type) -> bool:
     """Return True unless a base is of a package that neither the generators nor the module of its class import."""
-    names = getattr(sys.modules.get(str(kind.__module__)), "__dict__", {})
-    module = str(base.__module__)
+    names = getattr(sys.modules.get(module_of(kind)), "__dict__", {})
+    module = module_of(base)
     package = sys.modules.get(module.partition(".")[0], base)
     return _is_of_owner(module) or any(
         value is base or value is package for value in names.values()
@@ -279,7 +304,7 @@ def _is_of_owner(module: str) -> bool:
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
     changes, state = now(), _state()
-    if state.restored and state.thread != get_ident():
+    if state.thread not in (0, get_ident()):
         # Another thread does without these changes. What this one makes has them, so it waits; not for long, as the other
         # one may wait for it.
         foreign.wait_for_loopy(_PATIENCE)
@@ -350,25 +375,30 @@ def _compare(holders: list[Holder]) -> None:
 
 
 @contextmanager
-def as_imported() -> Iterator[None]:
-    """Let the generators be in a block as their imports left them, for a call that waited.
+def as_imported() -> Iterator[bool]:
+    """Let the generators be in a block as their imports left them, for a call that waited; yield False if they are not.
 
-    The caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another thread,
+    So it is while another thread generates with the changes, and with another builtin, which all threads share. The
+    caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another thread,
     which looks for changes as it ends. That thread finds the changes of before the block.
     """
-    state = _state()
-    if not now() or state.restored:
-        yield
+    changes, state = now(), _state()
+    if not changes or state.thread:
+        # In the block of another call it is as there.
+        yield not changes or bool(state.restored)
         return
     try:
+        # From now on the others wait, see `refuse`.
+        state.thread = get_ident()
+        is_alone = _BUILTINS not in state.differing and locks.wait(_is_alone, lambda: _PATIENCE)
         with state.lock:
-            state.thread = get_ident()
-            for place, (holder, names) in state.differing.items():
-                thing, held = holder.thing, holder.held
-                state.restored[place] = thing, names, holder.now()
+            for place, (holder, names) in state.differing.items() if is_alone else ():
+                thing, held, before = holder.thing, holder.held, holder.now()
+                state.restored[place] = thing, names, before, len(held)
                 # An unknown value cannot be put back.
-                _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
-        yield
+                known = [name for name in names if held.get(name) is not _UNKNOWN]
+                _put(thing, known, held, len(before))
+        yield is_alone
     finally:
         try:
             state.put_back()
@@ -377,11 +407,24 @@ def as_imported() -> Iterator[None]:
             state.put_back()
 
 
-def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
-    """Let names have the values that they have in `contents`, or none."""
+def _is_alone() -> bool:
+    """Return True if no other thread is in a function of a generator, or on its way from `refuse` into one."""
+    for thread, frame in sys._current_frames().items():
+        inner: Any = frame if thread != get_ident() else None
+        # A thread that waits goes on after the block. One that imports a generator runs no function of it for long.
+        while inner is not None and (name := str(inner.f_globals.get("__name__"))) != _WAITING:
+            is_function = is_generators(name) and inner.f_code.co_name != "<module>"
+            if is_function or name in _WAYS:
+                return False
+            inner = inner.f_back
+    return True
+
+
+def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any], length: int = 0) -> None:
+    """Let names have the values that they have in `contents`, or none; `length` is the number of items in a list."""
     if isinstance(thing, list):
-        # A list is put back as a whole: its places move with each item.
-        thing[:] = [contents[place] for place in sorted(contents)]
+        # As a whole, since its places move with each item; but for the items that others have added since.
+        thing[:length] = [contents[place] for place in sorted(contents)]
         return
     for name in names:
         value = contents.get(name, MISSING)

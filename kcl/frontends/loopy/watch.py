@@ -20,11 +20,12 @@ from itertools import chain
 from types import CellType, GetSetDescriptorType, ModuleType
 from typing import Any
 
-from kcl.frontends.loopy.callables.classes import own, slots
+from kcl.frontends.loopy.callables.classes import dictionaries, names_of, own, slots
 
 # The place of the pointer in a cell, which counts as its number.
 _CONTENT = CellType.__basicsize__ - 8
 _WORD = 8
+_names_of_module: Any = vars(ModuleType)["__dict__"].__get__
 # Changes of a dictionary by all its methods.
 _CHANGES = (
     "table['a'] = True",
@@ -44,7 +45,7 @@ def items(thing: Any) -> dict[Any, Any]:
     if kind is CellType:
         return {"cell_contents": thing.cell_contents}
     if kind is dict or issubclass(kind, (ModuleType, type)):
-        names: dict[Any, Any] = (thing if kind is dict else vars(thing)).copy()
+        names: dict[Any, Any] = (thing if kind is dict else _names(thing)).copy()
         return names
     contents = own(thing)
     # The methods of the builtin class, since a class of the program may have others.
@@ -53,6 +54,11 @@ def items(thing: Any) -> dict[Any, Any]:
     elif issubclass(kind, (list, set, deque)):
         contents |= dict.fromkeys(thing) if issubclass(kind, set) else enumerate(thing)
     return contents
+
+
+def _names(thing: Any) -> Any:
+    """Return the names in a module or class, whatever its class has under `__dict__`."""
+    return (names_of if issubclass(type(thing), type) else _names_of_module)(thing)
 
 
 def is_same(before: list[Any], now: list[Any]) -> bool:
@@ -68,7 +74,7 @@ class _Contents:
         kind: Any = type(thing)
         is_table = issubclass(kind, (dict, list, set, deque))
         # Python's own member gives the dictionary, which has all the content and needs no copy.
-        members = [vars(base)["__dict__"] for base in kind.__mro__ if "__dict__" in vars(base)]
+        members = dictionaries(kind)
         is_open = bool(members) and type(members[0]) is GetSetDescriptorType
         self._is_plain = is_open and not (is_table or slots(kind))
 
@@ -144,8 +150,8 @@ class Watch:
 
 def content_of(thing: Any) -> dict[str, Any]:
     """Return the dictionary behind the attributes of a module or a class."""
-    names: Any = vars(thing)
-    # `vars` of a class is a proxy. The collector names the dictionary that it refers to.
+    names = _names(thing)
+    # That of a class is a proxy. The collector names the dictionary that it refers to.
     return names if isinstance(names, dict) else gc.get_referents(names)[0]
 
 

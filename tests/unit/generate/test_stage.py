@@ -48,6 +48,14 @@ def got(generate, given=LAUNCH):
         return obtain(generate, given, lead)
 
 
+def in_a_thread(work):
+    """Let another thread do this; fail if it hangs."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 @pytest.fixture
 def seen():
     """The (outcome, reason) of each look-up."""
@@ -120,6 +128,43 @@ class TestLookUps:
         assert one != other
         generate._key = None  # as another thread does before it looks up
         assert one == generate.lead_digest(FLOAT, look)
+
+    @pytest.mark.parametrize("recipe", [doubled, "raises"])
+    def test_hooks(self, recipe):
+        """Hooks run without the lock of the Kernel, as of a miss, of a hit, and after an error."""
+        free = []
+
+        def ask():
+            free.append(generate.lock.acquire(blocking=False))
+            if free[-1]:
+                generate.lock.release()
+
+        remove = kcl.add_hook(lambda _event: in_a_thread(ask))
+        for _outcome in ("miss", "hit"):
+            if recipe is doubled:
+                generate = stage()
+                got(generate)
+            else:
+                generate = stage(lambda: {}[0])
+                with pytest.raises(KeyError):
+                    got(generate)
+        remove()
+        assert free == [True, True]
+
+    def test_a_recipe_that_waits(self, monkeypatch):
+        """A recipe may wait for a thread that launches the same Kernel: after a time that thread works beside it."""
+        monkeypatch.setattr("kcl.generate.stage._LONGEST", 0.1)
+        runs, found = [], []
+
+        def waiting():
+            runs.append(threading.get_ident())
+            if len(runs) == 1:
+                in_a_thread(lambda: found.append(got(generate)))
+            return doubled()
+
+        generate = stage(waiting)
+        assert got(generate).code == found[0].code
+        assert len(runs) == len({*runs}) == 2
 
     def test_remark(self, seen):
         """What a recipe cost is said of the first look-up that counts, and of no later one."""

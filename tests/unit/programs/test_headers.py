@@ -3,6 +3,7 @@
 import itertools
 import os
 
+import pyopencl as cl
 import pytest
 
 from kcl.errors import UnknownInput
@@ -256,6 +257,11 @@ class TestUnknown:
             '__asm__(".incbin \\"a.h\\"");',
             '__asm__(".inc"  "bin \\"a.h\\"");',
             'void f(void) { asm(".in" /* */\n "clude \\"a.h\\""); }',
+            *(
+                f'#define D {dot}\nvoid f(void) {{ asm("nop\\n" D "incbin \\"a.h\\""); }}'
+                for dot in (r'"."', r'"\x2e"', r'"\056"', r'"\u002e"', '".in" "c"')
+            ),
+            'asm(".macro m x\\n.\\\\x \\"a.h\\"\\n.endm\\nm incbin");',
         ],
     )
     def test_what_cannot_be_resolved_is_refused(self, tree, source):
@@ -277,6 +283,31 @@ class TestUnknown:
         root = tree(one__a_h=header)
         with pytest.raises(UnknownInput, match="together with ##"):
             header_parts(source, [str(root / "one")], flags)
+
+    def test_pieces_of_a_directive(self, tree):
+        """A piece of a directive counts in each text, and in a definition, if one of the texts has asm."""
+        asm, piece = "void f(void) { asm(DOT); }\n", '#define DOT "."\n'
+        root = tree(one__asm_h=asm, one__dot_h=piece)
+        for source in (f'{piece}#include "asm.h"', f'{asm}#include "dot.h"'):
+            with pytest.raises(UnknownInput, match="let the assembler read a file"):
+                names(source, root / "one")
+        with pytest.raises(UnknownInput, match="build option"):
+            headers.header_parts(asm, [], ['-DDOT="."'])
+        assert names('#include "dot.h"', root / "one") == ["header dot.h"]
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            '#define ADD(T) asm("{ .reg .u32 t;\\n\\t" T " %0, %1, 0.5; }" : "=r"(a) : "r"(b))',
+            '__asm__ volatile ("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(a) : "r"(b));',
+            "#include <pyopencl-random123/philox.cl>",
+            'int plasma; constant char *s = "\\x2e";',
+        ],
+    )
+    def test_instructions(self, source):
+        """Instructions stay cached: those of PTX, with types and registers, and those that macros put together."""
+        folder = os.path.join(os.path.dirname(cl.__file__), "cl")
+        headers.header_parts(source, [folder])
 
     def test_a_header_that_cannot_be_read_is_refused_by_name(self, tree):
         root = tree(one__a_h="")

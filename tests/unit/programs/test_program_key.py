@@ -93,6 +93,9 @@ def test_reads_nothing(source):
         ("mykernel void c() kernel void d(", "d"),
         ("x__kernel void e()", ""),
         ("kernel __attribute__((reqd_work_group_size(1, 1, 1))) void f(", "f"),
+        ("kernel void __attribute__((a)) __attribute__ ((b(1), c)) g(", "g"),
+        # A search whose time doubles with each attribute never ends here.
+        ("kernel " + "__attribute__((a)) " * 200, ""),
     ],
 )
 def test_a_kernel_is_found_by_its_word_alone_with_underscores_or_without(source, name):

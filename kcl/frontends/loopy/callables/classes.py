@@ -26,6 +26,9 @@ HEAP = 1 << 9
 # The classes of the methods in a class.
 CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+# Python's own, since a class or its metaclass may have others under these names.
+names_of: Any = vars(type)["__dict__"].__get__
+mro_of: Any = vars(type)["__mro__"].__get__
 # The names that a class body or the interpreter stores and that do not change how instances behave. Enumerations have
 # some of them, and copyreg stores `__slotnames__` as an instance is copied or pickled.
 NOT_IN_CLASS = {
@@ -61,7 +64,7 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
     """List what the body of a class holds, without names about its text, and without its slots."""
     return [
         (name, value)
-        for name, value in kind.__dict__.items()
+        for name, value in names_of(kind).items()
         if name not in NOT_IN_CLASS and not isinstance(value, SLOTS)
     ]
 
@@ -92,7 +95,7 @@ def is_plain(kind: type) -> bool:
 @lru_cache(maxsize=1024)
 def slots(kind: type) -> list[tuple[str, Any]]:
     """List the slots of a class by name."""
-    members = [pair for base in reversed(kind.__mro__) for pair in vars(base).items()]
+    members = [pair for base in reversed(mro_of(kind)) for pair in names_of(base).items()]
     return [pair for pair in members if type(pair[1]) is types.MemberDescriptorType]
 
 
@@ -100,15 +103,25 @@ def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
     return str(pair[0]), type(pair[0]).__name__
 
 
+# Not remembered: a class may get other bases.
+def dictionaries(kind: type) -> list[Any]:
+    """List what a class and its bases have under the name `__dict__`: Python's own member, unless a body has another."""
+    return [names["__dict__"] for names in map(names_of, mro_of(kind)) if "__dict__" in names]
+
+
 def own(value: Any) -> dict[Any, Any]:
-    """Return the attributes that an instance holds in its dictionary and its slots, without running code of its class."""
-    try:
-        names = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        names = None
-    # The class may have an attribute of that name.
-    names = dict(names) if isinstance(names, dict) else {}
+    """Return the attributes that an instance holds in its dictionary and its slots, without running code of its class.
+
+    Raise UnknownInput if the class hides the dictionary.
+    """
     kind: Any = type(value)
+    members = dictionaries(kind)
+    mine = [member for member in members if type(member) in SLOTS]
+    if members and not mine and kind.__dictoffset__:
+        refuse(value)
+    names = mine[0].__get__(value) if mine else None
+    # A class of C code may give anything.
+    names = dict(names) if isinstance(names, dict) else {}
     for name, member in slots(kind):
         with suppress(AttributeError):
             names[name] = member.__get__(value, kind)
@@ -148,7 +161,7 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
 
 def static(kind: type, name: Any) -> Any:
     """Look up a class attribute without running code."""
-    return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+    return next((names[name] for names in map(names_of, mro_of(kind)) if name in names), None)
 
 
 def is_found(kind: type) -> bool:

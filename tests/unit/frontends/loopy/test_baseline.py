@@ -82,6 +82,26 @@ class TestFunctions:
             "taken.C"
         ]
 
+    def test_a_class_that_lies(self, module):
+        """A class counts by what it has, whatever its class says."""
+        code = """
+            class Meta(type):
+                __bases__ = property(lambda _: ())
+                __module__ = property(lambda _: "other")
+                __dict__ = property(lambda _: {})
+            class A: pass
+            class B: pass
+            class C(A, metaclass=Meta): limit = 1
+            """
+        exec(textwrap.dedent(code), vars(module))
+        held = Holder("taken.C", module.C)
+        module.C.limit = 2
+        assert held.differing() == {"limit": 2}
+        vars(type)["__bases__"].__set__(module.C, (module.B,))
+        (parts,) = [one for one in baseline.told() if one.thing is module.C]
+        assert parts.held == {"__bases__": (module.A,)}
+        assert parts.differing() == {"__bases__": (module.B,)}
+
     def test_things_that_are_gone(self, module):
         """A function that the program lets go is forgotten; each note counts."""
         before, noted = len(baseline.state().parts), baseline.state().noted

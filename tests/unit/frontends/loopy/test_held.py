@@ -1,6 +1,8 @@
 """kcl.frontends.loopy.held: what was changed in packages since their import."""
 
 import sys
+import threading
+import typing
 
 import pytest
 from packages import import_again, write_packages
@@ -69,6 +71,24 @@ TOLD = {
 }
 
 
+class Says:
+    """A value with a key of its own; it notes whether another thread can have the lock meanwhile."""
+
+    seen: typing.ClassVar = []
+
+    def __kcl_key__(self):
+        def ask():
+            lock = held._state().lock
+            self.seen.append(lock.acquire(blocking=False))
+            if self.seen[-1]:
+                lock.release()
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+        return 1
+
+
 @pytest.fixture(params=["attended", "early"])
 def load(request, no_packages, tmp_path, monkeypatch):
     """Return a function that imports two installed packages, of which one requires the other, once more."""
@@ -112,6 +132,15 @@ class TestText:
         before = content(near.get).digest
         far.TABLE["inner"][0] = 3
         assert content(near.get).digest != before
+
+    @pytest.mark.parametrize("load", ["attended"], indirect=True)
+    def test_code_of_the_user(self, load):
+        """A method `__kcl_key__` runs without the lock, which another thread may want that it waits for."""
+        near, far = load()
+        far.TABLE["more"], far.LIMIT = Says(), Says()
+        Says.seen.clear()
+        content(near.get)
+        assert {*Says.seen} == {True}
 
     def test_imported_later(self, load):
         """A module that is imported after a look counts as one that was there before it."""

@@ -1,5 +1,6 @@
 """What was changed inside the generators since they were imported."""
 
+import builtins
 import functools
 import importlib
 import inspect
@@ -10,10 +11,10 @@ import threading
 import types
 
 import pytest
-from recorded_units import make
+from recorded_units import make, waits
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import insides, making
+from kcl.frontends.loopy import insides, making, unmade
 
 loopy = importlib.import_module("loopy")
 c = importlib.import_module("loopy.target.c")
@@ -141,6 +142,8 @@ class TestNow:
             (importlib.import_module("islpy").BasicSet, "read_from_str", staticmethod(emit)),
             (importlib.import_module("constantdict").constantdict, "__getitem__", emit),
             (c.CFamilyASTBuilder, "emit_if", REMOVED),
+            (builtins, "repr", functools.partial(repr)),
+            (builtins, "frozenset", type("frozenset", (frozenset,), {})),
         ],
     )
     def test_a_value(self, monkeypatch, holder, name, value):
@@ -152,6 +155,30 @@ class TestNow:
                 patch.setattr(holder, name, value, raising=False)
             assert {one.rpartition(".")[2] for one in changed()} == {name}
         assert not changed()
+
+    def test_builtins_that_decide_nothing(self, monkeypatch):
+        """A program may add a builtin, and replace those by which it talks to somebody."""
+        for name in ("print", "input", "breakpoint", "open", "exit", "_", "kcl_added"):
+            monkeypatch.setattr(builtins, name, emit, raising=False)
+        assert not changed()
+
+    @pytest.mark.parametrize("first", ["import loopy", ""])
+    def test_early_builtins(self, child, first):
+        """A builtin that the program replaced before kcl came is a change, and stays one."""
+        code = f"""
+            import builtins, json
+            {first}
+            own = builtins.sorted
+            builtins.sorted = lambda *given, **more: own(*given, **more)
+            builtins._ = builtins.sorted
+            import kcl.loopy
+            import loopy
+            from kcl.frontends.loopy import insides
+            found = [[*map(list, insides.now())]]
+            builtins.sorted = own
+            print(json.dumps([*found, [*map(list, insides.now())]]))
+            """
+        assert child.json(code) == [[["builtins", "sorted"]]] * 2
 
     def test_names_of_functions(self, monkeypatch):
         """A function is named by its module, also one that stands in no module and in no class."""
@@ -416,6 +443,61 @@ class TestAsImported:
         for thread in threads:
             thread.join()
         assert order == ["call", "refusal"]
+
+    @pytest.mark.parametrize("module", ["loopy.target.c", "kcl.frontends.loopy.face"])
+    def test_beside_another_thread(self, monkeypatch, module):
+        """While a thread is in a generator, or on its way there, its changes stay; a call does not wait for it for long."""
+        own, began, goes_on = c.CASTBuilder.emit_if, threading.Event(), threading.Event()
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        monkeypatch.setattr(insides, "_PATIENCE", 0.05)
+
+        names = {"began": began, "goes_on": goes_on, "__name__": module}
+        exec("def work():\n    began.set()\n    goes_on.wait(60)", names)
+        thread = threading.Thread(target=names["work"])
+        thread.start()
+        assert began.wait(60)
+        with insides.as_imported() as is_whole:
+            assert not is_whole
+            assert c.CASTBuilder.emit_if is emit
+            # Also for a call within the block.
+            with insides.as_imported() as is_inner_whole:
+                assert not is_inner_whole
+        goes_on.set()
+        thread.join()
+        with insides.as_imported() as is_whole:
+            assert is_whole
+            assert c.CASTBuilder.emit_if is own
+
+    def test_with_another_builtin(self, monkeypatch):
+        """A builtin stays as it is, since all threads have it."""
+        monkeypatch.setattr(builtins, "repr", functools.partial(repr))
+        mine = builtins.repr
+        with insides.as_imported() as is_whole:
+            assert not is_whole
+            assert builtins.repr is mine
+
+    def test_a_list_that_grows(self):
+        """What is added to a list in the block stays there beside the change."""
+        table, before = parser.Parser.lex_table, [*parser.Parser.lex_table]
+        try:
+            table.append("mine")
+            with insides.as_imported():
+                assert table == before
+                table.append("another")
+            assert table == [*before, "mine", "another"]
+        finally:
+            table[:] = before
+        assert not changed()
+
+    def test_a_record(self, monkeypatch):
+        """A call that is carried out with changes counts by its content from then on, and not by its record."""
+        made = [make(name="beside") for _time in range(2)]
+        record = unmade.record_of(made[1])
+        monkeypatch.setattr(builtins, "repr", functools.partial(repr))
+        assert waits(made[1])
+        assert not record.changed()
+        making.make(record)
+        assert record.changed()
 
     CODE = """
         from kcl.frontends.loopy import insides

@@ -260,8 +260,7 @@ ends = [os.waitpid(child, 0)[1] for child in children]
 missed = journal.last_misses()
 totals = {layer: row for (layer,), row in stats.add_up(journal.count_by_day(), ["layer"]).items()}
 print(json.dumps([ends, totals, len(missed), len({miss.record["name"] for miss in missed}),
-    [count for count, _last in journal.read_uses().values()],
-    os.listdir(os.path.join(sys.argv[1], "kcl", "journal"))]))
+    [count for count, _last in journal.read_uses().values()], [*records.open_store().scan()]]))
 """
 
 WORK = """
@@ -290,7 +289,10 @@ if __name__ == "__main__":
 
 class TestProcesses:
     def test_at_once(self, child, root):
-        """24 processes that write at the same moment, five times each, lose nothing."""
+        """24 processes that write at the same moment, five times each, lose nothing.
+
+        One that ends by `os._exit` while its other thread writes may leave a temporary file, which is no record.
+        """
         ends, totals, missed, processes, uses, left = child.json(WRITERS, str(root))
         assert set(ends) == {0}
         counts = [totals["generator"]["hits"], totals["binary"]["misses"], missed, *uses]

@@ -48,6 +48,30 @@ def test_attributes():
     assert attributes(tile) == [("height", 5), ("width", 3)]
 
 
+@dataclasses.dataclass
+class Open:
+    number: int = 1
+
+
+class Hidden(Open):
+    """An object with another dictionary than Python's own, which its class inherits."""
+
+    @property
+    def __dict__(self):
+        return {}
+
+
+def test_another_dictionary():
+    """An object holds what is in Python's own dictionary; an object whose class hides that cannot be known."""
+    assert attributes(Hidden(5)) == [("number", 5)]
+    body = {"__dict__": property(lambda _: {}), "__slots__": ("width",)}
+    thing = type("Slotted", (), body)()
+    thing.width = 2
+    assert attributes(thing) == [("width", 2)]
+    with pytest.raises(UnknownInput):
+        attributes(type("All", (), {"__dict__": body["__dict__"]})())
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "theirs", "is_computed"),
     [
@@ -98,11 +122,6 @@ class Blocked(Tag):
 class Shown(Tag):
     def __repr__(self):
         return "shown"
-
-
-@dataclasses.dataclass
-class Open:
-    number: int = 1
 
 
 class Growing(Tag):
