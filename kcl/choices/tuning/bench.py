@@ -53,7 +53,7 @@ _OF_CHILD = 5
 # The default may be slow, so its first launch has so many times the limit.
 _BEGIN = 10.0
 # What damages the memory of a child, or its context on a GPU.
-_DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
+_DAMAGES = {"writes past the end", "does not launch", OTHER_SHAPE}
 
 
 class ReadOutputs(dict[str, Any]):

@@ -29,9 +29,10 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
-from kcl.frontends.loopy.watch import Watch
-from kcl.generate import GENERATORS, distributions
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Inside, Pairs
+from kcl.frontends.loopy.plain import loaded
+from kcl.frontends.loopy.watch import Contents, Watch
+from kcl.generate import GENERATORS, distributions, top_of
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
 # Equal to each cell without content.
@@ -43,7 +44,7 @@ _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
 _PATIENCE = 1.0  # seconds
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
-_MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
+_MEMOS = {"fields", "CACHING_ENABLED", FACED}
 # The module of the classes of loopy's disk caches, which kcl does without.
 _DISK = "pytools.persistent_dict"
 
@@ -65,7 +66,7 @@ class TakenGenerators(process.LockedState):
         self.differing: dict[Any, tuple[Holder, Any]] = {}
         # What `as_imported` puts back, by the same places: the thing, the changed names and the contents. And the thread in
         # its block.
-        self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
+        self.restored: dict[Any, tuple[Any, Contents, Contents]] = {}
         self.thread = 0
 
     def put_back(self) -> None:
@@ -161,7 +162,7 @@ def _take(is_early: bool = False) -> None:
                 _compare(_changed())
 
 
-def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
+def _inner(thing: Any, pairs: Pairs) -> Iterator[Inside]:
     """Yield what in a module, class or object of the generators may change in place."""
     if isinstance(thing, _TABLES):
         return
@@ -253,17 +254,16 @@ def _is_theirs(module: str) -> bool:
 def _has_own_code(module: str, file: str) -> bool:
     # A generator may have made a function of a text: then it has no file.
     if not module or is_generators(module):
-        loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
-        return file[:1] == "<" or loaded in (path, f"{path}c")
+        return file[:1] == "<" or loaded(module, "__file__") in (path, f"{path}c")
     return _is_of_owner(module)
 
 
 def _is_first_base(kind: type, base: type) -> bool:
     """Return True unless a base is of a package that neither the generators nor the module of its class import."""
-    names = getattr(sys.modules.get(str(kind.__module__)), "__dict__", {})
+    names = loaded(str(kind.__module__), "__dict__", {})
     module = str(base.__module__)
-    package = sys.modules.get(module.partition(".")[0], base)
+    package = sys.modules.get(top_of(module), base)
     return _is_of_owner(module) or any(
         value is base or value is package for value in names.values()
     )
@@ -377,7 +377,7 @@ def as_imported() -> Iterator[None]:
             state.put_back()
 
 
-def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
+def _put(thing: Any, names: Iterable[Any], contents: Contents) -> None:
     """Let names have the values that they have in `contents`, or none."""
     if isinstance(thing, list):
         # A list is put back as a whole: its places move with each item.
