@@ -6,10 +6,15 @@ Dtypes are texts here, as in keys and in the rows of the generator layer. A row 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+if TYPE_CHECKING:
+    import numpy as np
+
+# The dtypes of arguments by name.
+Dtypes = Mapping[str, "np.dtype[Any]"]
 # For each argument that is taken apart: (index, name) of each of its parts.
 Packed = dict[str, list[tuple[Any, str]]]
 
@@ -44,6 +49,19 @@ class ProgramText(NamedTuple):
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class WarningFact(NamedTuple):
+    """A warning that loopy gave: the category's module and name, the text, the place (empty: the user's own line).
+
+    Made as code is generated or a call is carried out, or of a row; ends as a warning at the program's launch or call.
+    """
+
+    module: str
+    category: str
+    text: str
+    file: str
+    line: int
+
+
 class Invoker(NamedTuple):
     """The Python source that launches a program, the name of its function, and its needs.
 
@@ -53,7 +71,7 @@ class Invoker(NamedTuple):
     (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
     `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
     the user wants to see the OpenCL C (True: printed; a path: written there). `warned` lists the warnings that the
-    front end gave as it generated the code, with the fields of `kcl.frontends.loopy.proofs.WarningFact`.
+    front end gave as it generated the code.
     """
 
     front_end: str
@@ -64,7 +82,7 @@ class Invoker(NamedTuple):
     packed: Packed
     dtypes: list[tuple[str, Any]]
     shown: bool | str = False
-    warned: tuple[tuple[str, str, str, str, int], ...] = ()
+    warned: tuple[WarningFact, ...] = ()
 
 
 class Code(NamedTuple):
@@ -91,6 +109,10 @@ class Code(NamedTuple):
     def with_options(self, options: tuple[str, ...]) -> Code:
         """Return the code with other build options."""
         return self._replace(text=self.text._replace(options=options))
+
+
+# Code, and why it must not be stored.
+Generated = tuple[Code, str]
 
 
 class LaunchableCode(NamedTuple):

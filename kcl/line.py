@@ -15,7 +15,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyopencl as cl
 
@@ -27,7 +27,7 @@ from kcl.code import Argument, LaunchableCode, Packed, show
 from kcl.frontends import RecipeResult
 from kcl.generate import shown
 from kcl.generate.stage import CallValues, Generate
-from kcl.launch import Launcher
+from kcl.launch import Arguments, Launcher
 from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
     from kcl.generate.protocol import Result
 
 T = TypeVar("T")
+# What programs and launchers are bound for.
+Holder: TypeAlias = "cl.Context | cl.CommandQueue"
 Launch = Callable[..., cl.Event]
+# A line, and a function that explains the choice of it.
+Asked = tuple["Line", Callable[[], list[str]]]
 # A chooser raises one of these if it cannot know the sizes of a call, and a queue without bindings does, too.
 UNKNOWN = (AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 
@@ -100,22 +104,6 @@ class Line(process.LockedState):
     variables outlive a launch.
     """
 
-    __slots__ = (
-        "_all",
-        "_epoch",
-        "_own",
-        "_token",
-        "context_pointer",
-        "function",
-        "generate",
-        "name",
-        "open",
-        "packed",
-        "parameters",
-        "ready",
-        "sizes",
-        "sole",
-    )
     has_variants = False
     space = None
 
@@ -174,7 +162,7 @@ class Line(process.LockedState):
         """Bind."""
         return bind(self)
 
-    def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], list[str]]]:
+    def asked(self, _holder: Any, _values: Any) -> Asked:
         """Return the line itself, and no words on how it was chosen."""
         return self, list
 
@@ -205,9 +193,7 @@ class Line(process.LockedState):
         names = sorted({wholes.get(part, part) for part in parts})
         return frontends.of(self.generate.front_end).missing(self.name, names)
 
-    def find_launcher(
-        self, queue: cl.CommandQueue, arguments: Mapping[str, Any]
-    ) -> Launcher | None:
+    def find_launcher(self, queue: cl.CommandQueue, arguments: Arguments) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
         ready = self.ready.get(
             tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()])
@@ -215,9 +201,7 @@ class Line(process.LockedState):
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
 
-    def code(
-        self, holder: cl.Context | cl.CommandQueue, call: CallValues, lead: Lead
-    ) -> LaunchableCode:
+    def code(self, holder: Holder, call: CallValues, lead: Lead) -> LaunchableCode:
         """Return code that is ready to launch: known here, from the generator layer or made now.
 
         Raises MissingArguments for a launch without a required array; the recipe's own error; RecipeError; CacheMiss.
@@ -239,9 +223,7 @@ class Line(process.LockedState):
         self._keep(ready)
         return ready
 
-    def launcher(
-        self, holder: cl.Context | cl.CommandQueue, ready: LaunchableCode, lead: Lead
-    ) -> Launcher:
+    def launcher(self, holder: Holder, ready: LaunchableCode, lead: Lead) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
         Raises pyopencl's own error where the source does not compile, and CacheMiss.
@@ -262,7 +244,7 @@ class Line(process.LockedState):
         _release_unused()
         return launcher
 
-    def serves(self, holder: cl.Context | cl.CommandQueue) -> bool:
+    def serves(self, holder: Holder) -> bool:
         """Return True if another executor may take this line: code is ready for its context, and shared.
 
         Each executor has the variables that outlive a launch for itself.
@@ -306,7 +288,7 @@ class Line(process.LockedState):
 def of_call(call: RecipeCall, sizes: Any = None) -> Line:
     """Return the line of a recipe with its parameters; a pure recipe does not run on a hit."""
     result: Result = RecipeResult(call)
-    if call.declared.pure:
+    if call.pure:
         from kcl.frontends.pure import PureResult
 
         result = PureResult(call)
@@ -329,7 +311,7 @@ def _release_unused() -> None:
                 launchers.pop(place, None)
 
 
-def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
+def bindings_of(holder: Holder) -> Bindings:
     """Return the bindings of a queue or context; raises TypeError for another object."""
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
@@ -348,12 +330,12 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
     return bindings
 
 
-def pointer_of(holder: cl.Context | cl.CommandQueue) -> int:
+def pointer_of(holder: Holder) -> int:
     """Return OpenCL's pointer to a context, or to the context of a queue."""
     return int(holder.context.int_ptr if isinstance(holder, cl.CommandQueue) else holder.int_ptr)
 
 
-def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
+def _context(holder: Holder) -> cl.Context:
     if not isinstance(holder, (cl.Context, cl.CommandQueue)):
         raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
     return holder if isinstance(holder, cl.Context) else holder.context

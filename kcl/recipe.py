@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 from kcl import frontends
 from kcl.base import events
 from kcl.errors import meant
-from kcl.generate.declarations import Declarations, RecipeCall, below, declare
+from kcl.generate.declarations import RecipeCall, below, declare
 from kcl.programs import note_outside_builds
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Recipe(Generic[P]):
     def __init__(
         self,
         function: Callable[P, object],
-        declared: Declarations,
+        declared: dict[str, Any],
         sizes: Any,
         space: Any,
     ) -> None:
@@ -68,7 +68,9 @@ class Recipe(Generic[P]):
             )
         self.function = function
         self.declared = declared
-        self.sizes = _sizes_of(function, declared, sizes, space) if sizes is not None else None
+        self.sizes = (
+            _sizes_of(function, declared["pure"], sizes, space) if sizes is not None else None
+        )
         self.space: Space | None = None
         if space is not None:
             if not hasattr(space, "declared"):
@@ -89,7 +91,7 @@ class Recipe(Generic[P]):
         # Below decorators too: their module and the user's own may both import a front end's
         # library.
         for function in (self.function, below(self.function)):
-            frontends.recipe_in(function.__globals__, is_recorded=not self.declared.pure)
+            frontends.recipe_in(function.__globals__, is_recorded=not self.declared["pure"])
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
@@ -101,11 +103,11 @@ class Recipe(Generic[P]):
         from kcl import handle
 
         sizes = () if self.sizes is None else self.sizes.texts
-        arguments = _bind(self.function, sizes, args, kwargs)
-        if _has_queue(arguments.values()):
+        if _has_queue((*args, *kwargs.values())):
             raise _called_as_kernel(self.function.__name__)
+        arguments = _bind(self.function, sizes, args, kwargs)
         copied = {name: _copied(value) for name, value in arguments.items()}
-        call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
+        call = RecipeCall(self.function.__name__, self.function, copied, **self.declared)
         if self.space is not None:
             from kcl.choices.tuning.chooser import chooser_of
 
@@ -201,11 +203,6 @@ def kernel(
     [2, 4, 6]
     """
     declared = declare(depends, version, pure)
-    if declared.depends and not pure:
-        raise TypeError(
-            "@kcl.kernel(depends=...) counts for a pure recipe only, because any other runs in every process: "
-            "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
-        )
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
         return Recipe(function, declared, sizes, space)
@@ -213,13 +210,13 @@ def kernel(
     return decorate(function) if function else decorate
 
 
-def _sizes_of(function: FunctionType, declared: Declarations, sizes: Any, space: Any) -> Sizes:
+def _sizes_of(function: FunctionType, pure: bool, sizes: Any, space: Any) -> Sizes:
     """Return the sizes of a recipe; with a space they need not be parameters."""
     from kcl.choices.sizes import declared as sizes_declared
 
     parameters = tuple(inspect.signature(function).parameters)
     result = sizes_declared(sizes, parameters, others=space is not None)
-    if declared.pure and not set(parameters).isdisjoint(result.texts):
+    if pure and not set(parameters).isdisjoint(result.texts):
         raise TypeError(
             "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"
         )
@@ -265,8 +262,6 @@ def _bind(
     try:
         bound = signature.replace(parameters=[*parameters.values()]).bind(*args, **kwargs)
     except TypeError as error:
-        if _has_queue((*args, *kwargs.values())):
-            raise _called_as_kernel(function.__name__) from None
         raise _refusal(function.__name__, parameters, sizes, kwargs, error) from None
     bound.apply_defaults()
     special = [name for name in bound.arguments if parameters[name].kind not in (_PLAIN, _KEYWORD)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -21,10 +21,8 @@ from kcl.errors import RecipeError
 from kcl.generate import carrying, thread
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from kcl.cache.key import Key
-    from kcl.code import Code
+    from kcl.code import Dtypes, Generated
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import FrontEnd, Result, Unit
@@ -96,12 +94,6 @@ def accept(value: object, call: RecipeCall) -> Result:
     """Give what a recipe returned to the front end that knows it; raises RecipeError where none does."""
     row = _row_of(value)
     return (row and of(row.name).accept(value, call)) or _refuse(value, call.name)
-
-
-def hold(value: object, recipe: str) -> Unit:
-    """Give what a pure recipe returned to the front end that knows it; raises RecipeError where none does."""
-    row = _row_of(value)
-    return (row and of(row.name).hold(value, recipe)) or _refuse(value, recipe)
 
 
 def _refuse(value: object, recipe: str) -> Any:
@@ -177,7 +169,7 @@ class RecipeResult:
             self._result, self._is_plain = accept(value, self._call), True
         return self._result.unit()
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def generate(self, dtypes: Dtypes) -> Generated:
         """Generate code: (Code, why it must not be stored)."""
         return self._ran.generate(dtypes)
 

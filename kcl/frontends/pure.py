@@ -5,7 +5,6 @@ The user promises that these decide the result. The recipe does not run on a hit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,7 @@ from kcl.generate.evidence import PARAMETER, site_of
 from kcl.generate.protocol import Result
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from kcl.code import Code
+    from kcl.code import Dtypes, Generated
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import Unit
@@ -60,17 +57,17 @@ class PureResult(Result):
 
     def unit(self) -> Unit:
         """Run the recipe; with a key the disk caches of the library that it may use are off."""
-        from kcl.frontends.loopy import generating
+        from kcl.frontends.loopy import translation
 
         with (
             carrying(),
-            generating.quiet(self._has_key and self.front_ends != {"opencl"}),
+            translation.quiet(self._has_key and self.front_ends != {"opencl"}),
         ):
             value = self._call.function(**self._call.arguments)
-        self._unit = frontends.hold(value, self.name)
+        self._unit = frontends.accept(value, self._call).unit()
         return self._unit
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def generate(self, dtypes: Dtypes) -> Generated:
         """Generate code from the last outcome of the recipe."""
         assert self._unit is not None
         code, refused = self._unit.code(self.name, dtypes, self._has_key)
@@ -88,14 +85,13 @@ class PureResult(Result):
 
 def key_parts(call: RecipeCall) -> list[Part]:
     """Return the parts of a pure recipe's key; raise UnknownInput if a parameter has no exact text."""
-    encoder, declared = Encoder(), call.declared
-    parameters = {f"{PARAMETER}{name}": value for name, value in call.arguments.items()}
+    encoder = Encoder()
+    values = {f"{PARAMETER}{name}": value for name, value in call.arguments.items()}
+    # No parameter can bear these names.
+    values |= {f"depends {number}": value for number, value in enumerate(call.depends)}
     with encoder.having(promised=True):
         try:
-            texts = {
-                name: encoder.encode(value)
-                for name, value in {**parameters, **declared.values}.items()
-            }
+            texts = {name: encoder.encode(value) for name, value in values.items()}
             texts[f"code {call.written.__qualname__}"] = encoder.encode(call.function)
         except Exception as error:
             # A parameter may run code of the program, which may raise anything.
@@ -103,7 +99,7 @@ def key_parts(call: RecipeCall) -> list[Part]:
             reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             where = f"{call.name} ({site_of(call.written)})"
             raise UnknownInput(f"a parameter or the code of {where}: {reason}") from None
-    return [*declared.parts, *[Part(*pair) for pair in {**texts, **encoder.parts}.items()]]
+    return [*call.version_parts, *[Part(*pair) for pair in {**texts, **encoder.parts}.items()]]
 
 
 def _front_ends(call: RecipeCall) -> frozenset[str]:

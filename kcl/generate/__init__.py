@@ -21,7 +21,12 @@ GENERATORS = (
     *("constantdict", "mako", "markupsafe", "namedisl"),
 )
 # These run with a kernel or before it, and what their modules hold decides no program text.
-ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
+ONLY_RUN = {"numpy", "pyopencl", "mako", "markupsafe"}
+
+
+def top_of(module: str) -> str:
+    """Return the name of the top-level module or package above a module."""
+    return module.partition(".")[0]
 
 
 class Modes:

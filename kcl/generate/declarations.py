@@ -9,36 +9,25 @@ from typing import Any, NamedTuple
 from kcl.cache.key import Part
 
 
-class Declarations(NamedTuple):
-    """The declarations of one recipe, as `kcl.kernel` takes them.
+class RecipeCall(NamedTuple):
+    """A recipe with its parameters, and with its declarations as `kcl.kernel` takes them.
 
     `pure` chooses how the recipe is keyed; `depends` has more parameters of a pure recipe; `version` is in each key.
     """
 
-    depends: tuple[Any, ...] = ()
-    version: str | None = None
-    pure: bool = False
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The values that count as the recipe's parameters do; no parameter can bear these names."""
-        return {f"depends {number}": value for number, value in enumerate(self.depends)}
-
-    @property
-    def parts(self) -> list[Part]:
-        """The part of a key for the version, if one is declared."""
-        return [] if self.version is None else [Part("declared version", self.version)]
-
-
-class RecipeCall(NamedTuple):
-    """A recipe with its parameters and its declarations."""
-
     name: str
     function: Callable[..., object]
     arguments: dict[str, Any]
-    declared: Declarations
+    depends: tuple[Any, ...] = ()
+    version: str | None = None
+    pure: bool = False
     # Parameters that kcl fills in, and no caller: the sizes of a launch (`kcl.choices.sizes`).
     sizes: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def version_parts(self) -> list[Part]:
+        """The part of a key for the version, if one is declared."""
+        return [] if self.version is None else [Part("declared version", self.version)]
 
     def run(self) -> object:
         """Run the recipe."""
@@ -58,8 +47,8 @@ def below(function: Any) -> FunctionType:
     return innermost
 
 
-def declare(depends: Iterable[Any], version: str | None, pure: bool) -> Declarations:
-    """Check and keep declarations; raise TypeError if a value is not a declaration."""
+def declare(depends: Iterable[Any], version: str | None, pure: bool) -> dict[str, Any]:
+    """Return the declarations of a RecipeCall; raise TypeError if a value is not a declaration."""
     if isinstance(depends, (str, bytes)) or not isinstance(depends, Iterable):
         raise TypeError(f"@kcl.kernel(depends=...) takes a list, not {depends!r}")
     if version is not None and not isinstance(version, str):
@@ -71,4 +60,9 @@ def declare(depends: Iterable[Any], version: str | None, pure: bool) -> Declarat
             "@kcl.kernel(pure=True) takes a version, because nothing runs on a hit that could notice a change: "
             'write @kcl.kernel(pure=True, version="1") and change the text with whatever the recipe reads'
         )
-    return Declarations(tuple(depends), version, pure)
+    if depends and not pure:
+        raise TypeError(
+            "@kcl.kernel(depends=...) counts for a pure recipe only, because any other runs in every process: "
+            "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
+        )
+    return {"depends": tuple(depends), "version": version, "pure": pure}

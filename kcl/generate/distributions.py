@@ -21,9 +21,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import kcl
-from kcl.base import process
+from kcl.base import computed_once, process
 from kcl.base.settings import PACKAGE
-from kcl.generate import GENERATORS, ONLY_RUN, files
+from kcl.generate import GENERATORS, ONLY_RUN, files, top_of
 
 # This text counts for the standard library in keys.
 INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
@@ -34,21 +34,19 @@ PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user
 # The packages that make units of graphs of arrays.
 GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
 # What the generators import beside: it decides no text.
-HARMLESS = frozenset(
-    {
-        "attrs",
-        "codepy",
-        "colorama",
-        "platformdirs",
-        "pygments",
-        "setuptools",
-        "siphash24",
-        "typing-extensions",
-    }
-)
+HARMLESS = {
+    "attrs",
+    "codepy",
+    "colorama",
+    "platformdirs",
+    "pygments",
+    "setuptools",
+    "siphash24",
+    "typing-extensions",
+}
 
 # These count by their files wherever they lie.
-_ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
+_ANYWHERE = {*GENERATORS, *GRAPHS}
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
@@ -69,51 +67,30 @@ class PackagePlace(NamedTuple):
     path: str
 
 
-class _Site:
-    """One directory that modules are imported from, with the distributions installed in it."""
+class InstalledDistribution:
+    """An installed distribution: its dist-info `folder`, in a directory that modules are imported from."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, folder: str) -> None:
         self.directory = directory
-        try:
-            names = os.listdir(directory)
-        except OSError:
-            names = []
-        self.records: dict[str, bytes] = {}
-        # The name of the folder of each distribution, by its normalised name.
-        self.distributions: dict[str, str] = {}
-        for name in sorted([name for name in names if name.endswith(".dist-info")]):
-            self.distributions[_name(name)] = name
+        self.folder = folder
 
-    def record(self, name: str) -> bytes:
-        """Return the record of the distribution in folder ``name``, empty where it has none."""
-        content = self.records.get(name)
-        if content is None:
-            content = b""
-            with suppress(OSError), open(self.path(name), "rb") as stream:
-                content = stream.read()
-            self.records[name] = content
-        return content
+    def path(self, name: str = files.RECORD) -> str:
+        """Return the path of a file in the folder."""
+        return os.path.join(self.directory, self.folder, name)
 
-    def path(self, name: str) -> str:
-        """Return the path of the record of the distribution in folder ``name``."""
-        return os.path.join(self.directory, name, files.RECORD)
+    @computed_once
+    def record(self) -> bytes:
+        """The record of installed files; empty if there is none."""
+        with suppress(OSError), open(self.path(), "rb") as stream:
+            return stream.read()
+        return b""
 
-    def owner(self, top: str, path: str) -> str | None:
-        """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
-        likely = self.distributions.get(normalised(top))
-        if likely is not None and self.installed(likely, path):
-            return likely
-        return next(
-            (name for name in self.distributions.values() if self.installed(name, path)), None
-        )
-
-    def installed(self, name: str, path: str) -> bool:
-        """Return True if the distribution in folder ``name`` brought this module."""
-        record = self.record(name)
+    def brought(self, path: str) -> bool:
+        """Return True if the distribution brought the module with this file or folder."""
         inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
         # A record names files with slashes on every system, and a comma ends a name.
         line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
-        return record.startswith(line) or b"\n" + line in record
+        return self.record.startswith(line) or b"\n" + line in self.record
 
 
 class InstallationMemos:
@@ -124,8 +101,7 @@ class InstallationMemos:
         self.path: list[str] = []
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        # By distribution: the site of its installation, and the name of the folder.
-        self.homes: dict[str, tuple[_Site, str]] = {}
+        self.homes: dict[str, InstalledDistribution] = {}
         # By distribution: the text in keys, what the text is of, and the `files.stamp` of that as it was read.
         self.texts: dict[str, str] = {}
         self.roots: dict[str, files.Roots] = {}
@@ -145,7 +121,15 @@ def _name(folder: str) -> str:
     return normalised(folder.partition("-")[0])
 
 
-_site = functools.cache(_Site)
+@functools.cache
+def _installed_in(directory: str) -> dict[str, InstalledDistribution]:
+    """Return the distributions that are installed in a directory, by name."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        names = []
+    folders = [name for name in names if name.endswith(".dist-info")]
+    return {_name(folder): InstalledDistribution(directory, folder) for folder in folders}
 
 
 def _path() -> list[str]:
@@ -205,7 +189,7 @@ def _place(name: str, file: str) -> PackagePlace:
     is_inside = os.path.basename(file).startswith("__init__.")
     for _ in range(name.count(".") + is_inside):
         directory = os.path.dirname(directory)
-    package = os.path.join(directory, name.partition(".")[0])
+    package = os.path.join(directory, top_of(name))
     return PackagePlace(
         directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file
     )
@@ -213,7 +197,7 @@ def _place(name: str, file: str) -> PackagePlace:
 
 def is_others(name: str) -> bool:
     """Return True for the name of a module that is neither of Python, nor of kcl, nor of a generator."""
-    top = name.partition(".")[0]
+    top = top_of(name)
     return not (top in sys.stdlib_module_names or top == KCL or top in GENERATORS)
 
 
@@ -232,7 +216,7 @@ def owner(name: str) -> Owner:
 
 
 def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner:
-    top = name.partition(".")[0]
+    top = top_of(name)
     if top == "kcl":
         return Owner(KCL)
     if top in _ANYWHERE:
@@ -256,12 +240,14 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
     if top in sys.stdlib_module_names and _in_library(place.path):
         return Owner(PYTHON)
-    site = _site(place.directory)
-    folder = site.owner(top, place.path)
-    if folder is None:
-        return Owner(USER)
-    _state().homes[_name(folder)] = (site, folder)
-    return Owner(DISTRIBUTION, _name(folder))
+    installed = _installed_in(place.directory)
+    likely = installed.get(normalised(top))
+    for home in filter(None, (likely, *installed.values())):
+        if home.brought(place.path):
+            distribution = _name(home.folder)
+            _state().homes[distribution] = home
+            return Owner(DISTRIBUTION, distribution)
+    return Owner(USER)
 
 
 def _in_library(path: str) -> bool:
@@ -272,12 +258,12 @@ def _in_library(path: str) -> bool:
     )
 
 
-def home_of(distribution: str) -> tuple[_Site, str] | None:
-    """Return the site of a distribution and the name of its folder there, as `importlib.metadata` finds them."""
+def home_of(distribution: str) -> InstalledDistribution | None:
+    """Return where a distribution is installed, as `importlib.metadata` finds it."""
     homes = _state().homes
-    for site in [] if distribution in homes else map(_site, reversed(_path())):
-        if distribution in site.distributions:
-            homes[distribution] = (site, site.distributions[distribution])
+    for installed in [] if distribution in homes else map(_installed_in, reversed(_path())):
+        if distribution in installed:
+            homes[distribution] = installed[distribution]
     return homes.get(distribution)
 
 
@@ -289,12 +275,12 @@ def roots_of(name: str) -> files.Roots:
     place = place_of(module)
     home = home_of(normalised(name))
     if home is not None and name in ONLY_RUN:
-        return ((files.RECORD, home[0].path(home[1])),)
+        return ((files.RECORD, home.path()),)
     paths = {module: place.path} if place is not None else {}
     if home is not None and name not in _ANYWHERE:
-        lines = files.lines(home[0].record(home[1]))
+        lines = files.lines(home.record)
         tops = {os.fsdecode(line.partition(b",")[0].partition(b"/")[0]) for line in lines}
-        paths = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or paths
+        paths = {top: os.path.join(home.directory, top) for top in sorted(tops)} or paths
     return tuple(paths.items())
 
 
@@ -318,7 +304,9 @@ def count(names: Iterable[str]) -> None:
 def version_of(name: str) -> str:
     """Return the version of a distribution in the name of its folder."""
     home = home_of(normalised(name))
-    version = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
+    version = (
+        home.folder.rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
+    )
     return kcl.__version__ if name == KCL else version
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PARAMETER = "parameter "
 # The parts of a key that stand for what the record describes in full.
-_CONTENT = frozenset({"record", "unit", "source"})
+_CONTENT = {"record", "unit", "source"}
 _LONGEST = 1000  # characters of a parameter
 
 

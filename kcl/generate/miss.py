@@ -12,23 +12,21 @@ from kcl.base import events, port
 from kcl.cache.entry import Entry
 from kcl.code import dtype_text, file_name
 from kcl.generate.evidence import PARAMETER, Evidence
-from kcl.generate.rows import code_version, special_keys
+from kcl.generate.rows import chosen_of, code_version, special_keys
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look
-    from kcl.code import Code
+    from kcl.code import Code, Dtypes
     from kcl.generate.protocol import OpenArguments, Result, Unit
-    from kcl.generate.rows import Dtypes
 
 _LONGEST = 80  # characters of a parameter in a listing
 
 
 def deciding(unit: Unit, base: OpenArguments, dtypes: Dtypes, has_key: bool) -> Dtypes:
     """Return the dtypes of a call that decide the code. The front end infers dtypes only if some are not needed."""
-    chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
-    needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
+    chosen, needed = chosen_of(base, dtypes)
     is_enough = has_key and len(needed) < len(chosen) and unit.follows(chosen, base.needed)
     return needed if is_enough else chosen
 

@@ -9,18 +9,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kcl.base import is_being_imported, process, settings, spans
+from kcl.base import computed_once, is_being_imported, process, settings, spans
 from kcl.cache.key import Key, Part
 from kcl.code import dtype_text, structures
 from kcl.generate import distributions
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from kcl.code import Argument, Code
+    from kcl.code import Argument, Code, Dtypes, Generated, Packed, WarningFact
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.evidence import Evidence
 
@@ -28,12 +25,17 @@ if TYPE_CHECKING:
 FORMAT = "5"
 
 
+# Pairs of the name in C and the text of the dtype.
+Structures = tuple[tuple[str, str], ...]
+Names = tuple[str, ...]
+
+
 class StructureMemo:
     """The answer of `registered`, and the content of pyopencl's registry that it was read from."""
 
     def __init__(self) -> None:
         self.registry: tuple[list[Any], list[str]] = ([], [])
-        self.structures: tuple[tuple[str, str], ...] = ()
+        self.structures: Structures = ()
         self.digest = ""
 
 
@@ -41,7 +43,7 @@ _state = process.own(StructureMemo)
 
 
 @functools.cache
-def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tuple[Part, ...]:
+def common_parts(generators: Names, also: tuple[Part, ...] = ()) -> tuple[Part, ...]:
     """Return the parts of every key of code that some distributions generate; memoised."""
     names = sorted(generators)
     distributions.count([distributions.KCL, *names])
@@ -55,13 +57,13 @@ def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tu
     )
 
 
-def structure_parts(registry: tuple[tuple[str, str], ...] | None = None) -> list[Part]:
+def structure_parts(registry: Structures | None = None) -> list[Part]:
     """Return the part of a key for structures, by default for those registered now; no part if there are none."""
     pairs = registered()[0] if registry is None else registry
     return [Part("state", f"structures {pairs}")] if pairs else []
 
 
-def registered() -> tuple[tuple[tuple[str, str], ...], str]:
+def registered() -> tuple[Structures, str]:
     """Return what counts of pyopencl's registry of dtypes with their names in C: (structures, digest of the rest).
 
     A structure is a dtype with fields. Its dtype does not hold the name in C, so a structure counts by name and dtype:
@@ -111,7 +113,7 @@ class Result(Protocol):
     def unit(self) -> Unit:
         """Return what generates the code."""
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def generate(self, dtypes: Dtypes) -> Generated:
         """Generate code: (Code, why it must not be stored)."""
 
     def prove(self) -> None:
@@ -121,7 +123,7 @@ class Result(Protocol):
     def evidence(self) -> Evidence:
         """Return the texts that explain a later miss; slow."""
 
-    def options(self) -> tuple[str, ...] | None:
+    def options(self) -> Names | None:
         """Return the build options of this run, with the paths that no key holds; None if the code has them all."""
         return None
 
@@ -135,10 +137,10 @@ class OpenArguments(NamedTuple):
     dtypes of a call can be looked at.
     """
 
-    names: tuple[str, ...]
-    needed: tuple[str, ...]
-    required: tuple[str, ...]
-    packed: dict[str, list[tuple[Any, str]]]
+    names: Names
+    needed: Names
+    required: Names
+    packed: Packed
 
 
 class Unit:
@@ -151,10 +153,10 @@ class Unit:
     # What an explanation calls the unit.
     label = "a unit"
     # The build options as of this run; None if only the code has them.
-    options: tuple[str, ...] | None = None
+    options: Names | None = None
 
     @property
-    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+    def packed(self) -> Packed:
         """Arguments that are given as one object array, as in Code."""
         return {}
 
@@ -163,11 +165,11 @@ class Unit:
         """The arguments that a call gives, with the dtypes that are known."""
         raise NotImplementedError
 
-    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+    def open(self, _dtypes: Dtypes) -> OpenArguments:
         """Return the open arguments, given the dtypes of the arguments of one call."""
         return OpenArguments((), (), (), {})
 
-    def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
+    def follows(self, _dtypes: Dtypes, _needed: Names) -> bool:
         """Return True if the dtypes add nothing to those that are inferred from their needed part."""
         return True
 
@@ -182,9 +184,7 @@ class Unit:
     def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the library's own error if the user forbids it to generate."""
 
-    def code(
-        self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], _has_key: bool = True
-    ) -> tuple[Code, str]:
+    def code(self, kernel: str, dtypes: Dtypes, _has_key: bool = True) -> Generated:
         """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
 
         Without a key nothing is stored: then the library has its own caches, as the user set them.
@@ -192,20 +192,19 @@ class Unit:
         with spans.span("generate", kernel, settings.GENERATOR):
             return self.generate(kernel, dtypes), ""
 
-    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+    def generate(self, kernel: str, dtypes: Dtypes) -> Code:
         """Generate code for one choice of the open dtypes."""
         raise NotImplementedError
 
 
 class FixedResult(Result):
-    """A unit that nothing changes once a recipe has returned it."""
+    """A unit that nothing changes once a recipe has returned it; `generators` are the distributions that make its code."""
 
-    def __init__(self, unit: Unit, call: RecipeCall, generators: tuple[str, ...]) -> None:
+    def __init__(self, unit: Unit, call: RecipeCall, generators: Names) -> None:
         self.name = call.name
         self._unit = unit
         self._call = call
         self._generators = generators
-        self._key: Key | None = None
 
     @property
     def front_ends(self) -> frozenset[str]:
@@ -214,17 +213,18 @@ class FixedResult(Result):
 
     def key(self) -> Key:
         """Return the key: what generates, the declared version, and the identity of the unit."""
-        if self._key is None:
-            source = Part("source", self._unit.identity())
-            declared = self._call.declared.parts
-            self._key = Key((*common_parts(self._generators), *declared, source))
         return self._key
+
+    @computed_once
+    def _key(self) -> Key:
+        source = Part("source", self._unit.identity())
+        return Key((*common_parts(self._generators), *self._call.version_parts, source))
 
     def unit(self) -> Unit:
         """Return the unit."""
         return self._unit
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def generate(self, dtypes: Dtypes) -> Generated:
         """Generate code, which may always be stored."""
         return self._unit.code(self.name, dtypes)
 
@@ -235,7 +235,7 @@ class FixedResult(Result):
         described = evidence.of_one_call(self._unit.label, self._unit.described())
         return evidence.of_result(described, self._call, self._key)
 
-    def options(self) -> tuple[str, ...] | None:
+    def options(self) -> Names | None:
         """Return the build options of this run."""
         return self._unit.options
 
@@ -246,17 +246,9 @@ class FrontEnd:
     The defaults are those of one whose units nothing changes, and which records nothing.
     """
 
-    # The distributions that have a part in the code.
-    generators: tuple[str, ...] = ()
-
-    def hold(self, value: object, recipe: str) -> Unit | None:
-        """Return what a recipe returned, ready to generate; None if it is not this front end's."""
-        raise NotImplementedError
-
     def accept(self, value: object, call: RecipeCall) -> Result | None:
         """Return what a recipe returned as a Result; None if it is not this front end's."""
-        unit = self.hold(value, call.name)
-        return FixedResult(unit, call, self.generators) if unit is not None else None
+        raise NotImplementedError
 
     def begin(self) -> None:
         """Record the calls of the recipe that runs next in this thread."""
@@ -269,5 +261,5 @@ class FrontEnd:
         listed = ", ".join(names)
         return RuntimeError(f"kernel {kernel!r}: input argument(s) {listed} must be supplied")
 
-    def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
+    def warn_again(self, facts: tuple[WarningFact, ...]) -> None:
         """Give the warnings of code generation at the program's launch, under the user's filters."""

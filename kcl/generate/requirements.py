@@ -10,11 +10,11 @@ import re
 from contextlib import suppress
 
 from kcl.base import process
-from kcl.generate import GENERATORS, distributions, files
+from kcl.generate import GENERATORS, distributions, files, top_of
 from kcl.generate.distributions import GRAPHS, HARMLESS, KCL, normalised
 
 # What requires one of these may hand loopy code.
-_CLIENTS = frozenset({"loopy", "pymbolic", KCL})
+_CLIENTS = {"loopy", "pymbolic", KCL}
 _required = re.compile(rb"^Requires-Dist:\s*([\w.-]+)", re.MULTILINE).findall
 
 
@@ -41,7 +41,7 @@ def leads(name: str) -> bool:
     The distribution requires loopy, pymbolic or kcl, or is required by one that does. Ask this of others' modules only:
     see `distributions.is_others`.
     """
-    state, top = _state(), name.partition(".")[0]
+    state, top = _state(), top_of(name)
     if top not in state.leading:
         # A finder asks again while the owner is found, and gets this answer.
         state.leading[top] = False
@@ -85,8 +85,7 @@ def _named_by(name: str) -> list[str]:
     if name not in named:
         home, names = distributions.home_of(normalised(name)), list[bytes]()
         if home is not None:
-            path = os.path.join(home[0].directory, home[1], "METADATA")
-            with suppress(OSError), open(path, "rb") as stream:
+            with suppress(OSError), open(home.path("METADATA"), "rb") as stream:
                 names = _required(stream.read())
         named[name] = [*dict.fromkeys([normalised(os.fsdecode(required)) for required in names])]
     # A program may add a directory to `sys.path` that has one of them.
@@ -97,8 +96,8 @@ def _record(name: str) -> files.Roots:
     """Return the record of an installed distribution, and its files if the record names none."""
     home = distributions.home_of(name)
     assert home is not None
-    is_editable = not files.lines(home[0].record(home[1]))
+    is_editable = not files.lines(home.record)
     return (
-        (files.RECORD, home[0].path(home[1])),
+        (files.RECORD, home.path()),
         *(distributions.roots_of(name) if is_editable else ()),
     )

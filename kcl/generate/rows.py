@@ -13,21 +13,27 @@ import functools
 import importlib.util
 import marshal
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.code import Argument, Code, Invoker, LaunchableCode, ProgramText, dtype_text, made_ready
+from kcl.code import (
+    Argument,
+    Code,
+    Invoker,
+    LaunchableCode,
+    ProgramText,
+    WarningFact,
+    dtype_text,
+    made_ready,
+)
 from kcl.errors import DamagedEntry
 from kcl.generate.protocol import OpenArguments, structure_parts
 
 if TYPE_CHECKING:
     from types import CodeType
 
-    import numpy as np
-
-Dtypes = Mapping[str, "np.dtype[Any]"]
+    from kcl.code import Dtypes
 
 # The rows of many kernels have the same few texts, and no reader changes a value.
 _value_of = functools.lru_cache(maxsize=256)(ast.literal_eval)
@@ -60,12 +66,17 @@ def special_keys(generator_key: Key, base: OpenArguments, dtypes: Dtypes) -> lis
     if not base.names:
         return [generator_key]
     common = [*generator_key.parts, Part("row", "special")]
-    chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
-    needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
+    chosen, needed = chosen_of(base, dtypes)
     keys = [Key([*common, *dtype_parts(needed)])]
     if len(chosen) > len(needed):
         keys.append(Key([*common, *dtype_parts(chosen)]))
     return keys
+
+
+def chosen_of(base: OpenArguments, dtypes: Dtypes) -> tuple[Dtypes, Dtypes]:
+    """Return the dtypes of the open arguments, and those of the needed ones among them."""
+    chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
+    return chosen, {name: dtype for name, dtype in chosen.items() if name in base.needed}
 
 
 def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
@@ -114,7 +125,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             packed=_value_of(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=metadata["shown"],
-            warned=tuple([tuple(warning) for warning in metadata["warned"]]),
+            warned=tuple([WarningFact(*warning) for warning in metadata["warned"]]),
         )
         code = (
             marshal.loads(entry.parts["invoker.code"])

@@ -16,13 +16,13 @@ from kcl.cache.lookup import Look, Searching, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, dtype_text, made_ready
 from kcl.errors import UnknownInput
 from kcl.generate import rows
-from kcl.generate.rows import Dtypes
-from kcl.launch import MissingArguments, unpack
+from kcl.launch import Arguments, MissingArguments, unpack
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.layer import Layer
+    from kcl.code import Dtypes, Generated
     from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import OpenArguments, Result, Unit
 
@@ -39,7 +39,7 @@ class CallValues(NamedTuple):
     For a `launch` every required array must be there, and new code is built at once.
     """
 
-    values: dict[str, Any]
+    values: Arguments
     launch: bool = False
 
 
@@ -94,7 +94,7 @@ class Generate(Stage[CallValues], process.LockedState):
         with self.lock:
             return self._result.evidence()
 
-    def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def choice(self, values: Arguments) -> tuple[Any, ...]:
         """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
         if self.base is None:
             return ()
@@ -107,10 +107,10 @@ class Generate(Stage[CallValues], process.LockedState):
         off = key is None or layer.off(self._result.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
-    def unstored(self, call: CallValues) -> Code:
-        """Make the result and generate code, past the layer."""
+    def unstored(self, call: CallValues) -> Generated:
+        """Make the result and generate code, past the layer; raises the errors of the recipe and of its front end."""
         with self.lock:
-            return self._result.generate(self._made(call)[1])[0]
+            return self._result.generate(self._made(call)[1])
 
     # the verbs of the look-up
 
@@ -219,9 +219,8 @@ class Generate(Stage[CallValues], process.LockedState):
         return look._replace(reason="generated again for KCL_DUMP", spared=0.0)
 
     def attempt(self, call: CallValues) -> str:
-        """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
-        with self.lock:
-            return self._result.generate(self._made(call)[1])[1]
+        """Generate code, and keep nothing."""
+        return self.unstored(call)[1]
 
     def explain_error(self, error: BaseException) -> str:
         """Return that there is no code, with the error of the front end."""
@@ -286,7 +285,7 @@ class Generate(Stage[CallValues], process.LockedState):
         )
 
 
-def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
+def dtypes_of(values: Arguments, packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
     """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; skip any other value.
 
     Of a `packed` argument, which holds several arrays, each array is one.
@@ -308,7 +307,7 @@ def _hit(entry: Entry, size: int) -> Look:
     return Look("hit", "", entry.key, slots=slots, entries=(entry,), size=size, spared=spared)
 
 
-def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
+def _require(opened: OpenArguments, values: Arguments) -> None:
     missing = sorted(
         name
         for name in opened.required

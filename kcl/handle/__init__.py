@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from threading import get_ident
@@ -15,8 +15,8 @@ from kcl.cache.lead import Lead
 from kcl.errors import CacheMiss, RecipeError
 from kcl.generate import shown
 from kcl.generate.stage import CallValues
-from kcl.launch import unpack
-from kcl.line import UNKNOWN, Line, of_call, pointer_of
+from kcl.launch import Arguments, unpack
+from kcl.line import UNKNOWN, Holder, Line, of_call, pointer_of
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
@@ -296,7 +296,7 @@ class Kernel:
         self,
         queue: cl.CommandQueue,
         options: Options,
-        arguments: dict[str, Any],
+        arguments: Arguments,
         refused: list[Exception],
         line: Line,
     ) -> tuple[Any, Any]:
@@ -319,7 +319,7 @@ class Kernel:
         raise refused[-1]
 
     def _first(
-        self, line: Line, queue: cl.CommandQueue, options: Options, arguments: dict[str, Any]
+        self, line: Line, queue: cl.CommandQueue, options: Options, arguments: Arguments
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         holder = self._holder(line, queue)
@@ -340,7 +340,7 @@ class Kernel:
                 # After a refused call too: the next call takes the short way and skips this line.
                 launcher.program.note_call(launcher, arguments)
 
-    def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
+    def _holder(self, line: Line, queue: Any) -> Holder:
         """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
 
         The program of an executor is that of its own context. A launch of it on anything but a queue of that context
@@ -354,7 +354,7 @@ class Kernel:
         raise TypeError(self._wrong_queue(queue, only))
 
     def _refused(
-        self, line: Line, error: Exception, arguments: Mapping[str, Any], queue: Any
+        self, line: Line, error: Exception, arguments: Arguments, queue: Any
     ) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
         if isinstance(error, CacheMiss):
@@ -409,24 +409,20 @@ def described(kernel: Kernel) -> str:
     return Lead(kernel.name, kernel._chooser.parameters, shown).describe()
 
 
-def prepare_only(
-    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
-) -> None:
+def prepare_only(kernel: Kernel, holder: Holder, arguments: Arguments) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
     from kcl.handle import questions
 
     questions.prepare(kernel._chooser, holder, arguments).program.note_prepared()
 
 
-def is_stored_for(
-    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
-) -> bool:
+def is_stored_for(kernel: Kernel, holder: Holder, arguments: Arguments) -> bool:
     """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
     from kcl.handle import questions
 
     return questions.are_stored(kernel._chooser, holder, arguments)
 
 
-def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:
+def kernel_of(result: Result, holder: Holder) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
     return Kernel(Line(result, context_pointer=pointer_of(holder)))

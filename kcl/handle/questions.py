@@ -5,15 +5,15 @@ A warm start launches, and asks none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kcl.base import port, settings
 from kcl.cache import layers
 from kcl.cache.lookup import find
 from kcl.errors import UnknownInput
 from kcl.generate.stage import CallValues
-from kcl.launch import ARRAYS, refusals
+from kcl.launch import ARRAYS, Arguments, refusals
 from kcl.line import bindings_of
 
 if TYPE_CHECKING:
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
     from kcl.choices.tuning.chooser import Chooser
     from kcl.code import LaunchableCode
     from kcl.launch import Launcher
-    from kcl.line import Line
-
-Holder: TypeAlias = "cl.Context | cl.CommandQueue"
+    from kcl.line import Holder, Launch, Line
 
 
-def find_code(
-    chooser: Chooser, holder: Holder, values: dict[str, Any]
-) -> tuple[Line, LaunchableCode]:
+def find_code(chooser: Chooser, holder: Holder, values: Arguments) -> tuple[Line, LaunchableCode]:
     """Return the line, and its code, for what the caller names; raises TypeError for dtypes of another kernel."""
     line, _why = chooser.asked(holder, values)
     with line.lead() as lead:
@@ -46,14 +42,14 @@ def find_code(
         return line, code
 
 
-def prepare(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> Launcher:
+def prepare(chooser: Chooser, holder: Holder, values: Arguments) -> Launcher:
     """Return the launcher for the dtypes and sizes that the caller names."""
     line, code = find_code(chooser, holder, values)
     with line.lead() as lead:
         return line.launcher(holder, code, lead)
 
 
-def find_keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, Key | None]:
+def find_keys(chooser: Chooser, holder: Holder, values: Arguments) -> dict[str, Key | None]:
     """Return the key in each layer for the first device, None if it is unknown."""
     line, code = find_code(chooser, holder, values)
     try:
@@ -66,7 +62,7 @@ def find_keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[
     }
 
 
-def explain(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
+def explain(chooser: Chooser, holder: Holder, values: Arguments) -> str:
     """Say what each layer holds now and why."""
     refusals.refuse_unknown_dtypes(chooser.name, values)
     line, why = chooser.asked(holder, values)
@@ -77,7 +73,7 @@ def explain(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
     return "\n".join([*lines, *why()])
 
 
-def are_stored(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> bool:
+def are_stored(chooser: Chooser, holder: Holder, values: Arguments) -> bool:
     """Return True if both layers hold the code for these arguments; runs the recipe, and counts no look-up."""
     line, _why = chooser.asked(holder, values)
     look = find(line.generate, CallValues(values))
@@ -90,9 +86,9 @@ def are_stored(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> bool
 def bind(
     line: Line,
     queue: cl.CommandQueue,
-    example: dict[str, Any],
-    refused: Callable[[Exception, Mapping[str, Any]], Exception | None],
-) -> Callable[..., cl.Event]:
+    example: Arguments,
+    refused: Callable[[Exception, Arguments], Exception | None],
+) -> Launch:
     """Bind a line for arguments like these; `refused` words the error of a launch."""
     from pyopencl.array import Array
 

@@ -12,9 +12,13 @@ HOT = 40
 # The number of forms of calls that are played: calls of further forms are the invoker's.
 _FORMS = 8
 # The front ends' classes of arguments that are arrays.
-ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
+ARRAYS = {"Array", "ArrayArg", "ConstantArg"}
 
-Play = Callable[[Any, Any, dict[str, Any]], Any]
+# The arguments of a call by name.
+Arguments = dict[str, Any]
+# What launches: an invoker, and a function that is bound for one.
+Function = Callable[..., Any]
+Play = Callable[[Any, Any, Arguments], Any]
 
 
 class Kernels:
@@ -29,29 +33,15 @@ class Kernels:
 class Launcher:
     """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL."""
 
-    __slots__ = (
-        "calls",
-        "failures",
-        "hot",
-        "invoke",
-        "kernels",
-        "learn",
-        "open",
-        "own_events",
-        "plays",
-        "program",
-        "required",
-    )
-
     def __init__(
         self,
-        invoke: Callable[..., Any],
+        invoke: Function,
         kernels: Kernels,
         program: Any,
         required: frozenset[str],
-        own_events: dict[Any, None] | None = None,
-        learn: Callable[[Launcher, Any, dict[str, Any]], Play | None] | None = None,
-        open: frozenset[str] = frozenset(),
+        own_events: dict[Any, None] | None,
+        learn: Callable[[Launcher, Any, Arguments], Play | None] | None,
+        open: frozenset[str],
     ) -> None:
         self.invoke = invoke
         self.kernels = kernels
@@ -77,7 +67,7 @@ class Launcher:
         allocator: Any,
         wait_for: Any,
         out_host: bool | None,
-        arguments: dict[str, Any],
+        arguments: Arguments,
     ) -> tuple[Any, Any]:
         """Enqueue; returns (event, outputs) as loopy's executor does."""
         if self.calls < HOT:
@@ -98,7 +88,7 @@ class Launcher:
         """The names of the kernels."""
         return tuple(vars(self.kernels))
 
-    def _play(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
+    def _play(self, queue: Any, arguments: Arguments) -> Play | None:
         try:
             return self.plays[form_of(arguments)]
         except KeyError:
@@ -107,7 +97,7 @@ class Launcher:
             return self.learn(self, queue, arguments)
 
 
-def form_of(arguments: dict[str, Any]) -> tuple[Any, ...]:
+def form_of(arguments: Arguments) -> tuple[Any, ...]:
     """Return the names of the arguments of a call, and their types: calls that differ in these are played apart."""
     return (*arguments, *map(type, arguments.values()))
 
@@ -120,7 +110,7 @@ class MissingArguments(KclError):
         self.names = names
 
 
-def unpack(packed: dict[str, list[tuple[Any, str]]], arguments: dict[str, Any]) -> dict[str, Any]:
+def unpack(packed: dict[str, list[tuple[Any, str]]], arguments: Arguments) -> Arguments:
     """Take object arrays apart into the kernel's arguments for their elements."""
     arguments = arguments.copy()
     for name, parts in packed.items():

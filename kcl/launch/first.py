@@ -11,7 +11,7 @@ show a kernel that writes outside of its arrays.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
+from kcl.launch import Arguments, Function
 from kcl.launch.recording import Mark, NotPlayable, record
 
 # The bytes before and behind each array; any device may begin a part of a buffer there.
@@ -29,16 +30,16 @@ _PATTERN = np.uint8(0xA5)
 Launches = Mapping[str, Any]  # by kernel
 
 
-def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def noted(invoke: Function, kernels: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the launches of a call by kernel; none where the steps of the invoker cannot be noted."""
     # An invoker may refuse the call, or do anything.
     with suppress(Exception):
-        values: dict[str, Any] = {name: _on_device(value) for name, value in arguments.items()}
+        values: Arguments = {name: _on_device(value) for name, value in arguments.items()}
         buffers = {name: value for name, value in values.items() if isinstance(value, cl.Buffer)}
         recording = record(invoke, kernels, values, frozenset(buffers))
         memory = {
             **{name: buffer.size for name, buffer in buffers.items()},
-            **{f"{output.name}.base_data": output.size for output in recording.made},
+            **{f"{output.name}.base_data": output.bytes for output in recording.made},
         }
         for name, value in values.items():
             if isinstance(value, cl_array.Array):

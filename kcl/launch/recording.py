@@ -11,12 +11,14 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 from types import FunctionType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
+
+from kcl.launch import Function
 
 # The setters of this pyopencl that take several arguments in one tuple, with the number of items of each argument.
 WIDTH = {
@@ -82,37 +84,15 @@ class Allocator(Mark):
         return Allocation(size)
 
 
-class Allocation(NamedTuple):
-    """A buffer of a number of bytes, to be allocated in each call."""
+class Allocation:
+    """A buffer of `size` bytes, to be allocated in each call. No setter takes it."""
 
-    size: int
-
-
-class AllocatedOutput(NamedTuple):
-    """An output array of `size` bytes that is allocated in each call, with the arguments of its constructor.
-
-    `computed` are the attributes that the constructor computes of them. They are empty if it does more than to compute
-    and to allocate.
-    """
-
-    name: str
-    positional: tuple[Any, ...]
-    keywords: dict[str, Any]
-    computed: dict[str, Any]
-    size: int
-
-
-class Step(NamedTuple):
-    """One enqueue: the kernel, (setter, items) by the index of each argument, sizes, and the flags at the end."""
-
-    kernel: str
-    arguments: dict[int, tuple[str, tuple[Any, ...]]]
-    sizes: tuple[Any, Any, Any]
-    flags: tuple[Any, ...]
+    def __init__(self, size: int) -> None:
+        self.size = size
 
 
 def record(
-    invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]
+    invoke: Function, kernels: Any, values: Mapping[str, Any], passed: frozenset[str]
 ) -> Recording:
     """Run `invoke` on stand-ins of `values`, Marks in place of those in `passed`.
 
@@ -168,7 +148,7 @@ class Recording:
         waited = [self.last] if self.last else []
         if (
             not isinstance(queue, QueueMark)
-            or not isinstance(kernel, _Kernel)
+            or not isinstance(kernel, Step)
             or list(wait_for or ()) != waited
         ):
             raise NotPlayable("enqueues in another way")
@@ -179,15 +159,16 @@ class Recording:
         )
         if not plain or not all(flag in (None, False, True) for flag in flags):
             raise NotPlayable("sizes or flags are no numbers")
-        if len(kernel.noted) != kernel.num_args or any(
-            step.kernel == kernel.name for step in self.steps
+        if len(kernel.arguments) != kernel.num_args or any(
+            step.kernel == kernel.kernel for step in self.steps
         ):
             raise NotPlayable("sets arguments in another way")
-        self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
+        kernel.sizes, kernel.flags = (size, local, offset), flags
+        self.steps.append(kernel)
         self.last = object()
         return self.last
 
-    def array(self, *positional: Any, **keywords: Any) -> _Layout:
+    def array(self, *positional: Any, **keywords: Any) -> AllocatedOutput:
         """Take the place of pyopencl's class of arrays."""
         queue, shape, dtype = positional
         data, memory = keywords.get("data"), object()
@@ -201,19 +182,20 @@ class Recording:
         layout = {name: keywords[name] for name in _LAYOUT_KEYWORDS if name in keywords}
         array = cl_array.Array(None, shape, dtype, data=memory, **layout)
         attributes = {**vars(array)}
-        size = array.nbytes if bytes_given is None else bytes_given
+        made = AllocatedOutput(self, f"_kcl_made{len(self.made)}", array)
+        made.positional, made.keywords = positional, keywords
+        made.bytes = array.nbytes if bytes_given is None else bytes_given
         # To make the output of its attributes, without the constructor, saves 8 % of a call that allocates it.
         is_plain = (
             attributes.keys() == _GIVEN | _COMPUTED
             and (array.base_data, array.events) == (memory, [])
             and isinstance(keywords.get("_queue", queue), QueueMark)
             and isinstance(keywords.get("allocator"), Allocator)
-            and size > 0
+            and made.bytes > 0
         )
-        computed = {name: attributes[name] for name in sorted(_COMPUTED)} if is_plain else {}
-        name = f"_kcl_made{len(self.made)}"
-        self.made.append(AllocatedOutput(name, positional, keywords, computed, size))
-        return _Layout(self, name, array)
+        made.computed = {name: attributes[name] for name in sorted(_COMPUTED)} if is_plain else {}
+        self.made.append(made)
+        return made
 
     def pack(self, form: str, *values: Any) -> Any:
         """Take the place of struct.pack."""
@@ -257,23 +239,42 @@ class _Layout:
         self._recording.written.append(self.name)
 
 
+class AllocatedOutput(_Layout):
+    """The stand-in of an output array that is allocated in each call: `bytes`, and the arguments of its constructor.
+
+    `computed` are the attributes that the constructor computes of them. They are empty if it does more than to compute
+    and to allocate.
+    """
+
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+    computed: dict[str, Any]
+    bytes: int
+
+
 class _Kernels:
     """The stand-in of a program's device kernels."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
 
-    def __getattr__(self, name: str) -> _Kernel:
-        return _Kernel(name, getattr(self._real, name).num_args)
+    def __getattr__(self, name: str) -> Step:
+        return Step(name, getattr(self._real, name).num_args)
 
 
-class _Kernel:
-    """The stand-in of a device kernel: notes its arguments."""
+class Step:
+    """The stand-in of a device kernel, and its enqueue, once that is noted: sizes, and the flags at the end.
 
-    def __init__(self, name: str, num_args: int) -> None:
-        self.name = name
+    `arguments` has (setter, items) by the index of each argument.
+    """
+
+    sizes: tuple[Any, Any, Any]
+    flags: tuple[Any, ...]
+
+    def __init__(self, kernel: str, num_args: int) -> None:
+        self.kernel = kernel
         self.num_args = num_args
-        self.noted: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        self.arguments: dict[int, tuple[str, tuple[Any, ...]]] = {}
 
     def __getattr__(self, setter: str) -> Callable[[tuple[Any, ...]], None]:
         width = WIDTH.get(setter)
@@ -295,7 +296,7 @@ class _Kernel:
     def _note(self, index: int, setter: str, items: tuple[Any, ...]) -> None:
         if setter not in WIDTH or not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
             raise NotPlayable("sets an argument of another kind")
-        self.noted[index] = (setter, items)
+        self.arguments[index] = (setter, items)
 
 
 class _Module:
@@ -320,9 +321,7 @@ def _dtype(recording: Recording, name: str, dtype: Any) -> Any:
     return SimpleNamespace(type=convert)
 
 
-def _on_stand_ins(
-    invoke: Callable[..., Any], recording: Recording, passed: frozenset[str]
-) -> Callable[..., Any]:
+def _on_stand_ins(invoke: Function, recording: Recording, passed: frozenset[str]) -> Function:
     """Return a copy of the invoker that uses stand-ins of pyopencl's functions."""
 
     def allocator(_context: Any) -> Allocator:

@@ -12,7 +12,7 @@ import operator
 import os
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import dropwhile
 from typing import Any
 
@@ -20,9 +20,9 @@ import numpy as np
 import pyopencl as cl
 
 from kcl.errors import KclError, RecipeError, meant
-from kcl.launch import ARRAYS, MissingArguments
+from kcl.launch import ARRAYS, Arguments, MissingArguments
 
-_SCALARS = frozenset({"Scalar", "ValueArg"})
+_SCALARS = {"Scalar", "ValueArg"}
 # A call of a Source may give these beside its arguments.
 _SIZES = ("global_size", "local_size", "global_offset")
 # Every call may give these.
@@ -40,7 +40,7 @@ def in_words(
     kernel: str,
     line: Any,
     error: Exception,
-    arguments: Mapping[str, Any],
+    arguments: Arguments,
     queue: Any,
     fault: str,
 ) -> Exception | None:
@@ -78,7 +78,7 @@ class _FailedCall:
     """
 
     def __init__(
-        self, kernel: str, line: Any, error: Exception, given: Mapping[str, Any], queue: Any
+        self, kernel: str, line: Any, error: Exception, given: Arguments, queue: Any
     ) -> None:
         self.kernel = kernel
         self.given = line.drop_sizes(given)
@@ -190,7 +190,7 @@ def given_in_calls(arguments: Iterable[Any]) -> dict[str, Any]:
     return {argument.name: argument for argument in arguments if argument.kind != "Local"}
 
 
-def refuse_unknown_dtypes(kernel: str, values: Mapping[str, Any]) -> None:
+def refuse_unknown_dtypes(kernel: str, values: Arguments) -> None:
     """Raise TypeError for a name of a dtype that numpy does not know."""
     for name, value in values.items():
         if isinstance(value, str):
@@ -203,7 +203,7 @@ def refuse_unknown_dtypes(kernel: str, values: Mapping[str, Any]) -> None:
 
 
 def refuse_misfits(
-    kernel: str, values: Mapping[str, Any], declared: Sequence[Any], is_source: bool
+    kernel: str, values: Arguments, declared: Sequence[Any], is_source: bool
 ) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
     arguments = given_in_calls(declared)

@@ -9,7 +9,7 @@ enqueues. The invoker takes any other call. Signatures hold numbers and no array
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from threading import get_ident
 from types import CodeType
@@ -20,7 +20,7 @@ import pyopencl as cl
 from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
-from kcl.launch import events, form_of
+from kcl.launch import Arguments, Function, events, form_of
 from kcl.launch.recording import WIDTH, NotPlayable, record
 from kcl.launch.write import Form, Script
 
@@ -33,9 +33,7 @@ _FAILURES = 8
 # The types of the numbers in a tuple that is a size.
 _WHOLE = {int}
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
-_NUMBERS = frozenset(
-    (bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD"))
-)
+_NUMBERS = {bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")}
 
 # What a launch uses of an array: a subclass that replaces none of these is played.
 _USED = {
@@ -60,12 +58,10 @@ _USED = {
     "__eq__",
 }
 
-Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
+Refused = Callable[[Exception, Arguments], "Exception | None"]
 
 
-def learn(
-    launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]
-) -> Callable[..., Any] | None:
+def learn(launcher: Launcher, queue: cl.CommandQueue, values: Arguments) -> Function | None:
     """Teach the launcher to play calls like the one with `values`; return the function that plays them.
 
     `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call. None
@@ -73,7 +69,7 @@ def learn(
     """
     if not _suits(values):
         return None
-    play: Callable[..., Any] | None = None
+    play: Function | None = None
     try:
         play = _function(launcher, queue, values, None)
     except NotPlayable:
@@ -89,8 +85,8 @@ def learn(
 
 
 def bind(
-    launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any], refused: Refused
-) -> Callable[..., cl.Event]:
+    launcher: Launcher, queue: cl.CommandQueue, values: Arguments, refused: Refused
+) -> Function:
     """Return a function for calls like the one with `values` in this thread: it takes keywords, and ignores events.
 
     The function raises the result of `refused` for the invoker's error and the arguments; None stands for the error
@@ -106,9 +102,9 @@ def bind(
 def _function(
     launcher: Launcher,
     queue: cl.CommandQueue,
-    values: Mapping[str, Any],
-    slow: Callable[..., cl.Event] | None,
-) -> Callable[..., Any]:
+    values: Arguments,
+    slow: Function | None,
+) -> Function:
     """Write the function that plays calls; with `slow` it is bound, and `slow` takes the other calls."""
     signatures = _Signatures(launcher, queue, values, bound=slow is not None)
     own, names = launcher.own_events, signatures.names()
@@ -136,7 +132,7 @@ class _Signatures:
     """The calls that one function plays: its text, and what it sets for each signature."""
 
     def __init__(
-        self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool
+        self, launcher: Launcher, queue: cl.CommandQueue, values: Arguments, bound: bool
     ) -> None:
         self._code = (launcher.invoke, launcher.kernels)
         record(*self._code, values, frozenset())
@@ -262,7 +258,7 @@ class _Signatures:
         self._known[key] = written
         return written
 
-    def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
+    def _hands_on(self, values: Arguments, name: str) -> bool:
         """Return True if the invoker only sets a scalar as an argument."""
         if values[name] is None:
             return False
@@ -273,7 +269,7 @@ class _Signatures:
         return True
 
 
-def _suits(values: Mapping[str, Any]) -> bool:
+def _suits(values: Arguments) -> bool:
     return all(
         _is_array(type(value)) or value is None or type(value) in _NUMBERS or _is_size(value)
         for value in values.values()
@@ -319,7 +315,7 @@ class _Silent:
 
 def _unmanaged(
     launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str], refused: Refused
-) -> Callable[..., cl.Event]:
+) -> Function:
     """Return the function for those calls of a bound function that the invoker must take."""
     thread = get_ident()
 

@@ -20,6 +20,9 @@ _ATTRIBUTES = {
 }
 
 
+Names = tuple[str, ...]
+
+
 class Form(NamedTuple):
     """The form of the calls of a script.
 
@@ -28,14 +31,14 @@ class Form(NamedTuple):
     `deciding`. A `bound` script takes keywords, ignores events and returns the event only.
     """
 
-    names: tuple[str, ...]
-    arrays: tuple[str, ...]
-    deciding: tuple[str, ...]
-    passed: tuple[str, ...]
-    sizes: tuple[str, ...]
+    names: Names
+    arrays: Names
+    deciding: Names
+    passed: Names
+    sizes: Names
     in_order: bool
     bound: bool
-    typed: tuple[str, ...] = ()
+    typed: Names = ()
 
 
 class Script:
@@ -145,7 +148,7 @@ class Script:
             attributes = _ATTRIBUTES | {
                 name: self._cell(value) for name, value in made.computed.items()
             }
-            attributes["base_data"] = f"_kcl_default({self._cell(made.size)})"
+            attributes["base_data"] = f"_kcl_default({self._cell(made.bytes)})"
             setting = [f"    {made.name}.{name} = {text}" for name, text in attributes.items()]
             new = f"    {made.name} = _kcl_new(_kcl_Array)"
             self._add(3, "if _kcl_allocator is None:", new, *setting, "else:")
@@ -224,7 +227,7 @@ class Script:
                 1, "_kcl_own[_kcl_evt] = None", "if not _kcl_len(_kcl_own) & _kcl_mask:", trim
             )
 
-    def _result(self, outputs: tuple[str, ...] | dict[str, str]) -> str:
+    def _result(self, outputs: Names | dict[str, str]) -> str:
         if self.form.bound:
             return "_kcl_evt"
         if isinstance(outputs, dict):

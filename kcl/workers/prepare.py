@@ -112,9 +112,9 @@ def prepare(
 def _item(item: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
     kernel, values = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
     if isinstance(kernel, Kernel) and isinstance(values, Mapping):
-        chooser = chooser_of(kernel)
-        line, _why = chooser.asked(context, values)
-        return PreparationItem(Kernel(line), dict(values), is_variant=chooser.has_variants)
+        chooser, arguments = chooser_of(kernel), dict(values)
+        line, _why = chooser.asked(context, arguments)
+        return PreparationItem(Kernel(line), arguments, is_variant=chooser.has_variants)
     cure = f"; call it: {item.__name__}()" if callable(item) and hasattr(item, "__name__") else ""
     raise TypeError(
         f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {item!r}{cure}"

@@ -21,7 +21,7 @@ def measured(kernel, queue, row, arguments):
         if not codes:
             try:
                 generate = chooser.line_at(one.choice, sizes).generate
-                code = generate.unstored(CallValues(arguments))
+                code = generate.unstored(CallValues(arguments))[0]
                 codes = (tables.code_digest(build, code, build.headers_digest(code.text)),)
             except Exception:
                 codes = ("-",)  # it fails before it can be compared

@@ -16,10 +16,10 @@ sys.path.insert(0, {root!r})
 import recipes
 from kcl.frontends.loopy.callables.content import content
 from kcl.frontends.pure import key_parts
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 print(json.dumps({found}))
 """
-PURE = 'key_parts(RecipeCall("build", recipes.build, dict({}), Declarations((), "1", pure=True)))'
+PURE = 'key_parts(RecipeCall("build", recipes.build, dict({}), (), "1", pure=True))'
 
 
 class Project:

@@ -374,7 +374,7 @@ LINE = (
 VALUES = words(
     """
     base.events.Event cache.key.Part cache.layer.Answer cache.lookup.Look
-    code.Argument code.Code code.Invoker code.LaunchableCode code.ProgramText
+    code.Argument code.Code code.Invoker code.LaunchableCode code.ProgramText code.WarningFact
     generate.evidence.Evidence generate.protocol.OpenArguments generate.stage.CallValues
     programs.program_key.BuildOptions programs.program_key.ProgramSlot programs.stage.BuildRequest
     """
@@ -390,14 +390,11 @@ BESIDE = {
     "the tools of drivers": "programs.open_jobs.OpenJobs",
     "stores": "cache.stores.Stat",
     "the user's declarations": """
-        generate.declarations.Declarations generate.declarations.RecipeCall
+        generate.declarations.RecipeCall
         frontends.source.Array frontends.source.Image frontends.source.Local
         frontends.source.Sampler frontends.source.Scalar
     """,
-    "the recording of a hot call": """
-        launch.write.Form launch.recording.AllocatedOutput launch.recording.Allocation
-        launch.recording.Step
-    """,
+    "the recording of a hot call": "launch.write.Form",
 }
 
 

@@ -15,7 +15,7 @@ import kcl
 from kcl import drivers, line
 from kcl.cache.lead import Lead
 from kcl.frontends import RecipeResult
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues
 from kcl.line import Line
 
@@ -229,7 +229,7 @@ def doubled():
 
 def two(context):
     """Return two launchers of one program."""
-    own = Line(RecipeResult(RecipeCall("doubled", doubled, {}, Declarations())), doubled)
+    own = Line(RecipeResult(RecipeCall("doubled", doubled, {})), doubled)
     with Lead("doubled") as lead:
         ready = own.code(context, CallValues({}), lead)
         program = own.launcher(context, ready, lead).program

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 from kcl.errors import RecipeError, meant
 from kcl.frontends.source import expressions, round_up
 
+# The sizes of a call, in the order of their declaration, and by name.
+SizeValues = tuple[int, ...]
+NamedSizes = Mapping[str, int]
 FIXED = 16  # the largest value that is fixed, if the declaration says nothing
 # A text has these functions, and none of Python's own.
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}

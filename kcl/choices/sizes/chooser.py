@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcl.base import process
-from kcl.choices.sizes import FUNCTIONS
+from kcl.choices.sizes import FUNCTIONS, NamedSizes, SizeValues
 from kcl.choices.sizes.size import Size, answers, describe, find_values
 from kcl.line import UNKNOWN, Line, of_call
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from kcl.choices.sizes import Sizes
     from kcl.generate.declarations import RecipeCall
-    from kcl.line import Launch
+    from kcl.launch import Arguments
+    from kcl.line import Asked, Launch
 
 T = TypeVar("T")
 _CHOICES = 64  # tuples of sizes whose variants are found at once
@@ -35,12 +36,12 @@ class CallSizes:
         self._code = write_code(texts)
         self.exact = self._function(operator.index)
 
-    def _function(self, convert: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
+    def _function(self, convert: Callable[[Any], Any]) -> Callable[[Arguments], Any]:
         # The texts were checked as the recipe was decorated.
         names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_convert": convert}
         return eval(self._code, names)  # type: ignore[no-any-return]
 
-    def compute(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
+    def compute(self, arguments: Arguments) -> SizeValues:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error.
 
         Raises TypeError for a text whose value is no whole number.
@@ -55,7 +56,7 @@ class CallSizes:
                 values = self._function(lambda value: value)(arguments)
             return tuple(self.check_whole(values).values())
 
-    def check_whole(self, values: Iterable[Any]) -> dict[str, int]:
+    def check_whole(self, values: Iterable[Any]) -> NamedSizes:
         """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
         by_name = dict(zip(self.names, values, strict=True))
         for name, value in by_name.items():
@@ -66,7 +67,7 @@ class CallSizes:
                 raise TypeError(f"kernel {self._kernel!r}: {words}") from None
         return by_name
 
-    def read_named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+    def read_named(self, values: Arguments) -> SizeValues:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
         sizes = map(values.get, self.names)
         return tuple([size if hasattr(type(size), "__index__") else 0 for size in sizes])  # type: ignore[misc]
@@ -122,14 +123,14 @@ class BySizes(process.LockedState):
         # A call may name sizes that serve a space only. The recipe does not ask for these.
         self._call_sizes = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._variants: dict[Line, list[Size]] = {}
-        self._chosen: dict[tuple[int, ...], Line] = {}
+        self._chosen: dict[SizeValues, Line] = {}
 
     @property
     def state(self) -> str:
         """The number of the variants, and the names of the sizes."""
         return f"{len(self._variants)} variant(s) for {', '.join(self._call_sizes.names)}"
 
-    def last(self, _device: cl.Device, arguments: Mapping[str, Any]) -> str:
+    def last(self, _device: cl.Device, arguments: Arguments) -> str:
         """Return the digest of the variant for the sizes of a call."""
         return self._chosen[self._call_sizes.exact(arguments)].sole
 
@@ -137,12 +138,12 @@ class BySizes(process.LockedState):
         """Return the general variant."""
         return self.line_for((0,) * len(self._call_sizes.names))
 
-    def use(self, _queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
+    def use(self, _queue: Any, arguments: Arguments, launch: Callable[[Line], T]) -> T:
         """Launch the variant for the sizes of a call."""
         return launch(self.line_for(self._call_sizes.compute(arguments)))
 
     def bind(
-        self, _queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
+        self, _queue: cl.CommandQueue, arguments: Arguments, bind: Callable[[Line], Launch]
     ) -> Launch:
         """Bind the variant for these arguments; the launch raises ValueError for sizes of another variant."""
         bound = self._call_sizes.compute(arguments)
@@ -162,19 +163,17 @@ class BySizes(process.LockedState):
 
         return launch_sized
 
-    def asked(
-        self, _holder: Any, values: Mapping[str, Any]
-    ) -> tuple[Line, Callable[[], list[str]]]:
+    def asked(self, _holder: Any, values: Arguments) -> Asked:
         """Return the variant for sizes that are given by name."""
         named = self._call_sizes.read_named(values)
         line = self.line_for(named)
         return line, lambda: [f"  sizes: {self._describe(line, named)}"]
 
-    def line_for(self, values: tuple[int, ...]) -> Line:
+    def line_for(self, values: SizeValues) -> Line:
         """Return the line of the variant for these sizes; raises TypeError for a size that is no integer."""
         return self._chosen.get(values) or self._choose(values)
 
-    def _choose(self, values: tuple[int, ...]) -> Line:
+    def _choose(self, values: SizeValues) -> Line:
         whole = tuple(self._call_sizes.check_whole(values).values())
         # Threads that come with the same sizes share one variant.
         with self.lock:
@@ -193,11 +192,11 @@ class BySizes(process.LockedState):
             self._chosen[values] = line
         return line
 
-    def _holds(self, line: Line, values: tuple[int, ...]) -> bool:
+    def _holds(self, line: Line, values: SizeValues) -> bool:
         """Return True if each answer that the recipe of a line was given is the answer for these sizes."""
         reply = partial(answers, has_run=line.open is not None)
         return all(map(reply, self._variants[line], values))
 
-    def _describe(self, line: Line, values: tuple[int, ...]) -> str:
+    def _describe(self, line: Line, values: SizeValues) -> str:
         """Describe what the recipe of a line was told of sizes."""
         return "; ".join(map(describe, self._variants[line], values))

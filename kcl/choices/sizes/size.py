@@ -163,11 +163,8 @@ class Values(process.LockedState):
         }
 
 
-class SeenSizes:
+class SeenSizes(dict[str, Values]):
     """What is known of each recipe, by the digest of its key."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Values] = {}
 
 
 _state = process.own(SeenSizes)
@@ -179,4 +176,4 @@ def find_values(function: Any, names: Iterable[str], most: int) -> Values:
     # Each program is called `__main__`, so its name tells which one it is.
     place = f"{settings.driver_name() if module == '__main__' else module} {function.__qualname__}"
     key = Key([Part("recipe", place), *(Part("size", name) for name in names)])
-    return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))
+    return _state().setdefault(f"{key.digest} {most}", Values(key, most))

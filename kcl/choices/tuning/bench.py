@@ -53,7 +53,7 @@ _OF_CHILD = 5
 # The default may be slow, so its first launch has so many times the limit.
 _BEGIN = 10.0
 # What damages the memory of a child, or its context on a GPU.
-_DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
+_DAMAGES = {"writes past the end", "does not launch", OTHER_SHAPE}
 
 
 class ReadOutputs(dict[str, Any]):
@@ -276,8 +276,6 @@ class Bench(process.LockedState):
 
         A form on which the default fails is left out, and another child starts, as it may be the reason of others.
         """
-        if self._is_over:
-            raise ChildFault(Verdict("was stopped"))
         # Which outputs are compared is known after the first launch.
         if self._question.compared == ():
             self._question = self._question._replace(compared=tuple(self._dtypes))
@@ -286,6 +284,7 @@ class Bench(process.LockedState):
         # A child that is listed after `__exit__` read the list is ended here.
         if self._is_over:
             child.end()
+            raise ChildFault(Verdict("was stopped"))
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
             # Drawn numbers have no signs to leave out, so there is nothing to weigh.

@@ -301,7 +301,7 @@ class CandidateFiles:
         """Return the code of a choice; add the dtypes that it needs."""
         generate = self.chooser.line_at(choice, call.sizes).generate
         values = {**call.values, **call.arrays}
-        code: Code = generate.unstored(CallValues(values))
+        code: Code = generate.unstored(CallValues(values))[0]
         base, dtypes = generate.base, dtypes_of(values)
         for name in base.needed if base is not None else ():
             needed[name] = dtype_text(dtypes[name]) if name in dtypes else ""

@@ -23,7 +23,7 @@ from kcl.base import computed_once, events, process
 from kcl.cache import faults, lookup
 from kcl.cache.key import Part
 from kcl.cache.lookup import Look, Searching, Stage
-from kcl.choices.sizes import Sizes
+from kcl.choices.sizes import NamedSizes, Sizes
 from kcl.choices.sizes.chooser import BySizes, CallSizes
 from kcl.choices.tuning import table as tables
 from kcl.choices.tuning.space import Choice, Space, describe
@@ -31,7 +31,7 @@ from kcl.choices.tuning.table import ChoiceTable, Decision, Row
 from kcl.code import Code, dtype_text
 from kcl.errors import KclError, RecipeError, UnknownInput
 from kcl.generate.stage import CallValues, dtypes_of
-from kcl.launch import unpack
+from kcl.launch import Arguments, unpack
 from kcl.line import Line, bindings_of, of_call
 from kcl.programs.program_key import changed_file
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.choices.tuning.tuner import Tuning
     from kcl.generate.declarations import RecipeCall
-    from kcl.line import Launch
+    from kcl.line import Asked, Holder, Launch
 
 T = TypeVar("T")
 Chooser: TypeAlias = "Line | BySizes | ByTable"
-Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
+Untuned = Callable[["ByTable", cl.CommandQueue, Arguments], object]
 
 _DECISIONS = 1024  # of a chooser, found at once
 # If the defaults are not valid, the first valid one of so many choices runs.
@@ -122,7 +122,7 @@ class ByTable:
         """The parameters that are chosen."""
         return f"chooses {', '.join(self.defaults)}"
 
-    def last(self, device: cl.Device, arguments: Mapping[str, Any]) -> str:
+    def last(self, device: cl.Device, arguments: Arguments) -> str:
         """Return the digest of the code that was launched last on a device with these sizes."""
         sizes, latest = self._exact(arguments), self._latest
         if latest[0] != sizes or latest[2] is not device:
@@ -133,7 +133,7 @@ class ByTable:
         """Return the line of the defaults."""
         return self.line_at(self.defaults, {})
 
-    def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
+    def use(self, queue: Any, arguments: Arguments, launch: Callable[[Line], T]) -> T:
         """Decide, if these sizes are new, and launch."""
         computed = self._call_sizes.compute(arguments)
         sizes = self._call_sizes.check_whole(computed)
@@ -157,7 +157,7 @@ class ByTable:
         return self._use_or_default(decision, launch_decided, queue, arguments)
 
     def bind(
-        self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
+        self, queue: cl.CommandQueue, arguments: Arguments, bind: Callable[[Line], Launch]
     ) -> Launch:
         """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
 
@@ -200,9 +200,7 @@ class ByTable:
 
         return launch
 
-    def asked(
-        self, holder: cl.Context | cl.CommandQueue, values: Mapping[str, Any]
-    ) -> tuple[Line, Callable[[], list[str]]]:
+    def asked(self, holder: Holder, values: Arguments) -> Asked:
         """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
         pairs = zip(
             self._call_sizes.read_named(values), self._call_sizes.compute(values), strict=True
@@ -221,7 +219,7 @@ class ByTable:
         return decision.line, why
 
     def tune(
-        self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any, **named: Any
+        self, queue: cl.CommandQueue, arguments: Arguments, *options: Any, **named: Any
     ) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on. Options are those of the tuner."""
         from kcl.choices.tuning import tuner
@@ -232,7 +230,7 @@ class ByTable:
             # Another kernel of the recipe reads the table again, too.
             _state().on_change(self.name)
 
-    def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
+    def sizes_of(self, arguments: Arguments) -> NamedSizes:
         """Return the sizes of a call by name; 0 for all if one cannot be known.
 
         Raises TypeError for no integer, and if an argument of an expression is missing.
@@ -242,7 +240,7 @@ class ByTable:
                 raise TypeError(f"kernel {self.name!r}: missing argument {name!r}")
         return self._call_sizes.check_whole(self._call_sizes.compute(arguments))
 
-    def default_at(self, sizes: Mapping[str, int]) -> Choice:
+    def default_at(self, sizes: NamedSizes) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
 
         Raises RecipeError if none of the first choices is valid.
@@ -259,7 +257,7 @@ class ByTable:
             "or correct the where"
         )
 
-    def digest_default(self, sizes: Mapping[str, int], choice: Choice) -> str:
+    def digest_default(self, sizes: NamedSizes, choice: Choice) -> str:
         """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
         if choice is self.defaults and not self._own.texts:
             return ""
@@ -277,7 +275,7 @@ class ByTable:
         # An address is another one in each process.
         return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
 
-    def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    def refusal(self, choice: Choice, sizes: NamedSizes) -> str:
         """Return why a choice does not serve these sizes; empty if it does."""
         if describe(choice) != describe(self.defaults) and not (
             choice.keys() == self.defaults.keys() and self.space.has(choice)
@@ -285,7 +283,7 @@ class ByTable:
             return "a value is not in the space"
         return self.space.refusal({**self.given, **choice}, sizes)
 
-    def line_at(self, choice: Choice, sizes: Mapping[str, int]) -> Line:
+    def line_at(self, choice: Choice, sizes: NamedSizes) -> Line:
         """Return the line of a choice; of a recipe that asks for sizes itself, the variant for these."""
         return self._variants(choice).line_for(
             tuple(sizes.get(name, 0) for name in self._own.texts)
@@ -300,7 +298,7 @@ class ByTable:
             made.setdefault(name, BySizes(call, self.sizes))
         return made[name]
 
-    def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
+    def table(self, holder: Holder) -> ChoiceTable | None:
         """Return the table for a device; None if the recipe has no key.
 
         Runs the recipe with the defaults.
@@ -362,8 +360,8 @@ class ByTable:
     def _find_decision(
         self,
         holder: Any,
-        arguments: Mapping[str, Any],
-        sizes: dict[str, int],
+        arguments: Arguments,
+        sizes: NamedSizes,
         is_launch: bool = True,
     ) -> Decision:
         """Return what was decided for these sizes and dtypes; decide it the first time, and say it at a launch."""
@@ -458,7 +456,7 @@ class ByTable:
             why = f"no row is within a factor of two; the nearest is {tables.describe_row(nearest, sizes)}"
         return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
-    def decide_default(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+    def decide_default(self, table: ChoiceTable | None, sizes: NamedSizes) -> Decision:
         """Return the decision for the defaults; raises RecipeError as `default_at` does."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
@@ -501,9 +499,9 @@ class TuningCase(NamedTuple):
     """
 
     chooser: ByTable
-    holder: cl.Context | cl.CommandQueue
-    arguments: Mapping[str, Any]
-    sizes: dict[str, int]
+    holder: Holder
+    arguments: Arguments
+    sizes: NamedSizes
     types: dict[str, str]
     is_launch: bool
     untuned: Decision
@@ -568,11 +566,11 @@ def _code(line: Line, case: TuningCase) -> tuple[Code, str]:
             ready = line.code(case.holder, call, lead)
         return ready.code, ready.headers.partition(" ")[0]
     look = lookup.find(line.generate, call)
-    code = look.value.code if look.outcome == "hit" else line.generate.unstored(call)
+    code = look.value.code if look.outcome == "hit" else line.generate.unstored(call)[0]
     return code, bindings_of(case.holder).build.headers_digest(code.text)
 
 
-def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: Arguments) -> bool:
     """Return True if a call that raised may have launched some of several kernels."""
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())

@@ -30,7 +30,7 @@ _AT_ONCE = 4  # choices that are built and raced together
 def of_level(
     level: int,
     space: Space,
-    given: Mapping[str, Any],
+    given: Choice,
     sizes: Mapping[str, int],
     start: Choice,
 ) -> tuple[Interpolation, int]:

@@ -96,7 +96,7 @@ class Space:
         return self
 
     def choices(
-        self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
+        self, given: Choice, sizes: Mapping[str, int], most: int | None = None
     ) -> Iterator[Choice]:
         """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration.
 
@@ -108,7 +108,7 @@ class Space:
             if not self.refusal({**given, **choice}, sizes):
                 yield choice
 
-    def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    def refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
         """Return why a choice, given parameters included, is not valid at these sizes; empty if it is.
 
         Raises RecipeError, with the user's line, for an error in a predicate.
@@ -154,7 +154,7 @@ class Space:
         """
         return math.prod(map(len, self.lists.values()))
 
-    def has(self, choice: Mapping[str, Any]) -> bool:
+    def has(self, choice: Choice) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
         return all(
             # True, 1 and 1.0 are equal, and three texts.

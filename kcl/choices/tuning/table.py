@@ -23,7 +23,8 @@ from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
 from kcl.cache.stores import address
-from kcl.choices.tuning.space import describe
+from kcl.choices.sizes import NamedSizes, SizeValues
+from kcl.choices.tuning.space import Choice, describe
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
 
@@ -47,7 +48,7 @@ _GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "s
 class RankedChoice(NamedTuple):
     """A choice that a row may serve: its ratio and noise, and the digests of the code that was compared, of all forms."""
 
-    choice: dict[str, Any]
+    choice: Choice
     ratio: float
     noise: float
     codes: tuple[str, ...]
@@ -72,8 +73,8 @@ class Row(NamedTuple):
     were.
     """
 
-    sizes: tuple[int, ...]
-    choice: dict[str, Any]
+    sizes: SizeValues
+    choice: Choice
     ratio: float | None
     level: int
     tried: int
@@ -96,7 +97,7 @@ class Row(NamedTuple):
     terms: str = ""
     limit: float = 0.0
 
-    def served(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+    def served(self) -> list[tuple[Choice, tuple[str, ...]]]:
         """Return the choices in their order, with the digests of their code; the default stays without any."""
         return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
@@ -146,13 +147,13 @@ class ChoiceTable:
         digest = notes.read(self.note) if self.note else None
         return "" if digest in (None, self.key.digest) else "its text changed since it was measured"
 
-    def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
+    def near(self, sizes: SizeValues, variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
         rows = [row for row in self.rows if is_near(sizes, row)]
         rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
-    def nearest(self, sizes: tuple[int, ...]) -> Row | None:
+    def nearest(self, sizes: SizeValues) -> Row | None:
         """Return the nearest row by ratio."""
         return min(self.rows, key=lambda row: sum(_distances(sizes, row)), default=None)
 
@@ -212,8 +213,8 @@ class Decision(NamedTuple):
     """
 
     line: Any
-    choice: dict[str, Any]
-    sizes: dict[str, int]
+    choice: Choice
+    sizes: NamedSizes
     row: Row | None
     table: ChoiceTable | None
     why: str = ""
@@ -309,19 +310,17 @@ def digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):.12g}"
 
 
-def describe_row(
-    row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None
-) -> str:
+def describe_row(row: Row, sizes: NamedSizes, choice: Choice | None = None) -> str:
     """Write a choice of a row, by default the first one, and where it was measured."""
     return f"{describe(choice or row.choice)}, measured{f' at {row.at(sizes)}' if sizes else ''}"
 
 
-def is_near(sizes: tuple[int, ...], row: Row) -> bool:
+def is_near(sizes: SizeValues, row: Row) -> bool:
     """Return True if sizes are within a factor of two of those of a row, on each axis."""
     return max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
 
 
-def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
+def _distances(sizes: SizeValues, row: Row) -> list[float]:
     """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
     pairs = zip(sizes, row.sizes, strict=False)
     # A size of 0 has no logarithm.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kcl.base.attended import Listener
-from kcl.generate import GENERATORS, ONLY_RUN
+from kcl.generate import GENERATORS, ONLY_RUN, top_of
 
 # The top-level modules of the generators. No warm start imports one of them.
-GENERATING = frozenset({"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"})
+GENERATING = {"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"}
 _COMPARED = frozenset(GENERATORS) - ONLY_RUN | {"pyopencl"}
 
 
 def is_generators(name: str) -> bool:
     """Return True for a module of what loopy generates with, or of pyopencl."""
-    return name.partition(".")[0] in _COMPARED
+    return top_of(name) in _COMPARED
 
 
 # The imports of these modules, of which each may fill tables of the others. `insides` hears them.

@@ -19,7 +19,7 @@ from kcl.base import process
 from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo, mro_of, names_of
 from kcl.frontends.loopy.plain import SIMPLE
-from kcl.frontends.loopy.watch import items
+from kcl.frontends.loopy.watch import Contents, items
 
 # The parts of a function or a class that may be set.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
@@ -39,7 +39,9 @@ _IGNORED = NOT_IN_CLASS.union(_OF_MODULES)
 
 # Pairs of a name and a value.
 Pairs = Iterable[tuple[Any, Any]]
-Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]
+# Something that may change in what holds it: its name there, an ending for that, itself.
+Inside = tuple[Any, str, Any]
+Inner = Callable[[Any, Pairs], Iterable[Inside]]
 
 
 class Holder:
@@ -47,16 +49,16 @@ class Holder:
 
     __slots__ = ("held", "name", "thing")
 
-    def __init__(self, name: str, thing: Any, held: dict[Any, Any] | None = None) -> None:
+    def __init__(self, name: str, thing: Any, held: Contents | None = None) -> None:
         self.name = name
         self.thing = thing
         self.held = items(thing) if held is None else held
 
-    def now(self) -> dict[Any, Any]:
+    def now(self) -> Contents:
         """Return what the thing holds now."""
         return items(self.thing)
 
-    def differing(self) -> dict[Any, Any]:
+    def differing(self) -> Contents:
         """Return the names that have another value now, with that value; `MISSING` for one that is gone."""
         before, now = self.held, self.now()
         # Identity, not equality: a comparison could run code of the program.
@@ -79,7 +81,7 @@ class Holder:
 class Parts(Holder):
     """The code and defaults of a function, or the bases of a class."""
 
-    def now(self) -> dict[Any, Any]:
+    def now(self) -> Contents:
         """Return the parts that the thing has now."""
         return parts_of(self.thing)
 
@@ -91,7 +93,7 @@ class TakenModules:
         # This module counts as taken, since `is_told` makes its probe of a function of it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
         # By the number of the note. Threads change and copy it in one step each.
-        self.parts: dict[int, tuple[Any, dict[Any, Any]]] = {}
+        self.parts: dict[int, tuple[Any, Contents]] = {}
         self.numbers = count(1)
         self.hears = False
 
@@ -133,7 +135,7 @@ def parts_of(thing: Any) -> dict[str, Any]:
     return {part: own[part].__get__(thing) for part in _PARTS if part in own}
 
 
-def note(thing: Any, parts: dict[Any, Any]) -> None:
+def note(thing: Any, parts: Contents) -> None:
     """Note what the parts of a function or class were, before the first change of one."""
     noted = state().parts
     # No hash: the class of a class may define another one, or none.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from kcl.frontends.loopy.record import Record, ordered
@@ -15,11 +14,8 @@ from kcl.frontends.loopy.table import CONSTRUCTORS
 _LARGE = 10_000
 
 
-def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-    """Return a record as JSON, in the form of `kcl.inspect.explain.listing`: calls in their order.
-
-    `names` gives the names of a function's parameters.
-    """
+def listing(record: Record) -> dict[str, Any]:
+    """Return a record as JSON, in the form of `kcl.inspect.explain.listing`: calls in their order."""
     numbers: dict[str, int] = {}
     calls: list[dict[str, Any]] = []
     reached: dict[str, list[list[str]]] = {}
@@ -27,7 +23,7 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
     for call in ordered(record, lambda made: made.inputs):
         # Equal calls have one digest, and one line.
         if call.digest not in numbers:
-            calls.append(_call(call, numbers, names))
+            calls.append(_call(call, numbers))
             numbers[call.digest] = len(calls)
             counted = [*call.described, *[content for _thing, content in call.rechecked]]
             reached |= {
@@ -38,12 +34,10 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
     return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
 
-def _call(
-    record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None
-) -> dict[str, Any]:
+def _call(record: Record, numbers: dict[str, int]) -> dict[str, Any]:
     count = len(record.arguments)
     positional, others = record.texts[:count], record.texts[count:]
-    parameter_names = names(record.function, len(positional)) if names is not None else []
+    parameter_names = parameters(record.function, count)
     labels = [
         parameter_names[i] if i < len(parameter_names) else str(i + 1)
         for i in range(len(positional))

@@ -10,7 +10,8 @@ from kcl import foreign
 from kcl.base import port
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import face, making, moment, recorder, unmade
-from kcl.frontends.loopy.record import Record, ordered
+from kcl.frontends.loopy.plain import loaded
+from kcl.frontends.loopy.record import Keywords, Positional, Record, ordered
 from kcl.frontends.loopy.result import LoopyResult
 
 _DIRECT = (
@@ -19,7 +20,7 @@ _DIRECT = (
 )
 
 
-def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def call(unit: Any, arguments: Positional, keywords: Keywords) -> Any:
     """Launch a unit directly; warn as loopy does. The launch costs as much as a kept executor's."""
     record = unmade.record_of(unit)
     if record is None or not is_for_opencl(arguments):
@@ -34,9 +35,7 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     return executor(unit, arguments[:1], entrypoint, {})(*arguments, **keywords)
 
 
-def executor(
-    unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]
-) -> Any:
+def executor(unit: Any, arguments: Positional, entrypoint: str | None, keywords: Keywords) -> Any:
     """Return the executor of a unit on a context or queue."""
     record = unmade.record_of(unit)
     if (
@@ -79,8 +78,7 @@ class Executor:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        module = sys.modules.get("loopy.target.pyopencl_execution")
-        theirs: type = getattr(module, "PyOpenCLExecutor", type(self))
+        theirs: type = loaded("loopy.target.pyopencl_execution", "PyOpenCLExecutor", type(self))
         return theirs
 
     def __call__(self, queue: Any, **arguments: Any) -> Any:
@@ -129,7 +127,7 @@ def _entrypoint(record: Record, context: Any) -> Any:
     return record.facts["entrypoint"]
 
 
-def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
+def is_for_opencl(arguments: Positional) -> bool:
     """Return True if the first of some arguments is a context or a queue."""
     opencl: Any = sys.modules.get("pyopencl")
     return (

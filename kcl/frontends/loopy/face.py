@@ -19,10 +19,10 @@ from typing import Any
 
 from kcl.base import events, port
 from kcl.frontends.loopy import moment, plain, recorder, table, texts, unmade
-from kcl.frontends.loopy.record import CallSite, Record
+from kcl.frontends.loopy.record import CallSite, Keywords, Positional, Record
 
 # The modules of classes whose instances are read once, element by element.
-_ITERATORS = frozenset({"builtins", "itertools"})
+_ITERATORS = {"builtins", "itertools"}
 
 
 class Function(unmade.Name):
@@ -176,7 +176,7 @@ def has(module: str, names: Any) -> bool:
     )
 
 
-def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def call(name: str, arguments: Positional, keywords: Keywords) -> Any:
     """Answer a call of `loopy.<name>`; the call stands in the program two frames up."""
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
@@ -190,7 +190,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 
 def _recorded(
-    name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
+    name: str, arguments: Positional, keywords: Keywords, place: CallSite
 ) -> Record | None:
     """Return the record of a call, None for a call that is carried out at once."""
     if (
@@ -202,7 +202,7 @@ def _recorded(
     return recorder.recorded(name, arguments, keywords, place)
 
 
-def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
+def _is_about_units(name: str, arguments: Positional) -> bool:
     """Return True if a call begins from texts, or from a unit that counts by its record.
 
     A program that holds parts of a unit may change them at any time.
@@ -211,7 +211,7 @@ def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
     return name not in table.TRANSFORMATIONS or (record is not None and not record.is_spoiled())
 
 
-def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def _calls_user(name: str, arguments: Positional, keywords: Keywords) -> bool:
     """Return True if loopy may run code of the user during a call."""
     later = table.FOR_GENERATING.get(name, frozenset())
     labelled = [*enumerate(arguments), *keywords.items()]
@@ -231,14 +231,14 @@ def _launched_by_kcl(name: str, made: Any) -> Any:
     return made
 
 
-def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+def with_version(keywords: Keywords, names: Mapping[str, Any]) -> Keywords:
     """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
     if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in names:
         return keywords
     return {**keywords, "lang_version": names[table.VERSION_SYMBOL]}
 
 
-def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _at_once(name: str, arguments: Positional, keywords: Keywords) -> Any:
     """Call loopy's own function with loopy's own objects."""
 
     def own(value: Any) -> Any:

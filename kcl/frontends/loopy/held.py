@@ -17,11 +17,11 @@ from typing import Any
 from kcl.base import process
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import baseline
-from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder, Pairs
+from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder, Inside, Pairs
 from kcl.frontends.loopy.callables.classes import class_attributes
-from kcl.frontends.loopy.plain import shorten
-from kcl.frontends.loopy.watch import Watch, is_same
-from kcl.generate import distributions, requirements
+from kcl.frontends.loopy.plain import loaded, shorten
+from kcl.frontends.loopy.watch import Contents, Watch, is_same
+from kcl.generate import distributions, requirements, top_of
 
 # They refer to each other, so one comparison of all is less than one of each.
 LIBRARIES_OF_GRAPHS = "the libraries of graphs"
@@ -48,9 +48,9 @@ def take(names: list[str]) -> None:
 
 
 def _holders(name: str, module: Any) -> list[Holder]:
-    top = name.partition(".")[0]
+    top = top_of(name)
 
-    def inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
+    def inner(thing: Any, pairs: Pairs) -> Iterator[Inside]:
         for key, value in pairs:
             kind: Any = type(value)
             # The attributes of a function are taken with its own module. Those of a method are not taken.
@@ -61,32 +61,10 @@ def _holders(name: str, module: Any) -> list[Holder]:
                 yield key, "", value
             elif not isinstance(thing, TABLES):
                 module = baseline.module_of(value if issubclass(kind, type) else kind)
-                if module.partition(".")[0] == top or kind is SimpleNamespace:
+                if top_of(module) == top or kind is SimpleNamespace:
                     yield key, "", value
 
     return baseline.take(name, module, inner, {}) if isinstance(module, ModuleType) else []
-
-
-class _Changed:
-    """A holder in which names got other values. These are encoded at each request, since they may change in place."""
-
-    def __init__(self, holder: Holder) -> None:
-        self._holder = holder
-        self._pairs = [pair for pair in holder.differing().items() if not holder.is_nothing(*pair)]
-
-    def counts(self) -> bool:
-        """Return True if something changed that may count: of most modules it is that one below them was imported."""
-        return bool(self._pairs) or isinstance(self._holder.thing, TABLES)
-
-    def pairs(self) -> Pairs:
-        """Yield what the holder holds and did not hold as it was taken, with its name; `MISSING` for what is gone."""
-        if isinstance(self._holder.thing, TABLES):
-            yield self._holder.name, self._holder.thing
-            return
-        for key, value in self._pairs:
-            body = class_attributes(value) if isinstance(value, type) else ()
-            now = MISSING if value is MISSING else [value, *body]
-            yield f"{self._holder.name}.{key}", now
 
 
 def _is_as_taken(holder: Holder) -> bool:
@@ -94,9 +72,23 @@ def _is_as_taken(holder: Holder) -> bool:
     return is_same([*before, *before.values()], [*now, *now.values()])
 
 
+def _counting(holder: Holder, names: Contents) -> list[tuple[Any, Any]]:
+    return [pair for pair in names.items() if not holder.is_nothing(*pair)]
+
+
+def _changed_values(holder: Holder, pairs: Pairs) -> Pairs:
+    """Yield what a holder holds and did not hold as it was taken, with its name; `MISSING` for what is gone."""
+    if isinstance(holder.thing, TABLES):
+        yield holder.name, holder.thing
+        return
+    for key, value in pairs:
+        body = class_attributes(value) if isinstance(value, type) else ()
+        yield f"{holder.name}.{key}", MISSING if value is MISSING else [value, *body]
+
+
 def _shown(holder: Holder) -> str:
     """Return the text of a holder of a module that was there before kcl attended: plain values, and names of code."""
-    pairs = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
+    pairs = _counting(holder, holder.held)
     return f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(value)}' for key, value in pairs]))}"
 
 
@@ -110,7 +102,7 @@ def _token(value: Any) -> str:
         return f"{kind.__name__}({', '.join(texts)})"
     if kind is ModuleType:
         return f"module {value.__name__}"
-    if isinstance(value, getattr(sys.modules.get("numpy"), "generic", ())):
+    if isinstance(value, loaded("numpy", "generic", ())):
         return f"{kind.__name__}({value!r})"
     function = value if kind is FunctionType else None
     if function is None and not issubclass(kind, type):
@@ -139,8 +131,9 @@ class _Package:
         self._holders = list[tuple[str, Holder]]()
         # The places of what was there before kcl attended, and the text of that. It is written at the first request.
         self._early, self._shown = set[int](), ""
-        # The holders in which something was changed, by their places.
-        self._changed: dict[int, _Changed] = {}
+        # The names that got other values, by the places of their holders. The values are encoded at each request, since
+        # they may change in place.
+        self._changed: dict[int, Pairs] = {}
         self._add()
 
     def _add(self) -> None:
@@ -166,16 +159,20 @@ class _Package:
         for place in places:
             _name, holder = self._holders[place]
             self._changed.pop(place, None)
-            if not _is_as_taken(holder) and (changed := _Changed(holder)).counts():
-                self._changed[place] = changed
+            if _is_as_taken(holder):
+                continue
+            # Of most modules nothing counts: one below them was imported.
+            pairs = _counting(holder, holder.differing())
+            if pairs or isinstance(holder.thing, TABLES):
+                self._changed[place] = pairs
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
         mine = []
         for name in names:
-            top = name.partition(".")[0]
+            top = top_of(name)
             if distributions.is_others(top):
-                is_namespace = getattr(sys.modules.get(top), "__file__", None) is None
+                is_namespace = loaded(top, "__file__") is None
                 whose = distributions.owner(name if is_namespace else top)
                 mine += [name] if whose.name in self._distributions else []
         return sorted(mine)
@@ -197,7 +194,11 @@ class _Package:
     def content(self) -> tuple[list[tuple[Any, Any]], str]:
         """Return what differs, by name, and the text of what was there before kcl attended."""
         places = self._ordered(self._changed)
-        differing = [pair for place in places for pair in self._changed[place].pairs()]
+        differing = [
+            pair
+            for place in places
+            for pair in _changed_values(self._holders[place][1], self._changed[place])
+        ]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
         mine += [holder.thing for _name, holder in self._holders]
         for holder in baseline.told():

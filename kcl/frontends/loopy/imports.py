@@ -21,7 +21,7 @@ from kcl import frontends
 from kcl.base import attended, hide_from_warnings, is_being_imported, process, settings
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING, generators
-from kcl.generate import GENERATORS
+from kcl.generate import GENERATORS, top_of
 
 # The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
 _import: Callable[..., Any] | None = None
@@ -81,7 +81,7 @@ def _leading(name: str) -> str:
     Python asks a finder under a lock for which the imports of other threads wait. So nothing is imported here. At the
     first import that no warm start has, kcl begins to attend to the imports of the generators.
     """
-    top = name.partition(".")[0]
+    top = top_of(name)
     if name in GENERATING:
         is_asked = generators in sys.meta_path
         generators.install()
@@ -142,7 +142,7 @@ def named_by(module: str) -> None:
         # A module whose owner cannot be found counts as the program's.
         kind = distributions.USER
     if kind == distributions.DISTRIBUTION:
-        _state().packages.add(module.partition(".")[0])
+        _state().packages.add(top_of(module))
     elif kind not in (distributions.KCL, distributions.PYTHON):
         _state().faces = True
 
@@ -206,7 +206,7 @@ def _is_faced(names: dict[str, Any]) -> bool:
     if name[:6] in ("loopy", "loopy."):
         return False
     state, faced = _state(), names.get(FACED)
-    if faced or name.partition(".")[0] in state.packages:
+    if faced or top_of(name) in state.packages:
         return True
     # A module of a library is not asked again: its functions import loopy thousands of times.
     if faced is not None or not (state.faces or state.own):
@@ -241,11 +241,11 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
     from kcl.generate import distributions
 
     module = names.get("__name__")
-    if not isinstance(module, str) or module.partition(".")[0] in ("loopy", "kcl"):
+    if not isinstance(module, str) or top_of(module) in ("loopy", "kcl"):
         return False
     try:
         mine = distributions.owner(module).kind == distributions.USER
-        return mine and (editable or not _is_editable(module.partition(".")[0]))
+        return mine and (editable or not _is_editable(top_of(module)))
     except Exception:
         return False
 
@@ -302,7 +302,7 @@ def _watching(name: str, function: FunctionType) -> Any:
     def watching(*arguments: Any, **keywords: Any) -> Any:
         names = sys._getframe(1).f_globals
         is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
-        if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
+        if not is_recorded or top_of(str(names.get("__name__", ""))) == "loopy":
             # loopy looks into its caller's globals for the version, and here they are those of this module.
             if is_versioned:
                 keywords = face.with_version(keywords, names)

@@ -30,9 +30,18 @@ from kcl.cache import layers, locks
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, generators, is_generators
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs, module_of, parts_of
-from kcl.frontends.loopy.watch import Watch
-from kcl.generate import GENERATORS, distributions
+from kcl.frontends.loopy.baseline import (
+    MISSING,
+    TEXTS,
+    Holder,
+    Inside,
+    Pairs,
+    module_of,
+    parts_of,
+)
+from kcl.frontends.loopy.plain import loaded
+from kcl.frontends.loopy.watch import Contents, Watch
+from kcl.generate import GENERATORS, distributions, top_of
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
 # Equal to each cell without content.
@@ -44,7 +53,7 @@ _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
 _PATIENCE = 1.0  # seconds
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
-_MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
+_MEMOS = {"fields", "CACHING_ENABLED", FACED}
 # The module of the classes of loopy's disk caches, which kcl does without.
 _DISK = "pytools.persistent_dict"
 # Builtins by which a program talks to somebody. It may replace them, and no text depends on them.
@@ -87,7 +96,7 @@ class TakenGenerators(process.LockedState):
         # The holders with changes, by the address of the thing and their class, and what the changed names are now.
         self.differing: dict[Any, tuple[Holder, Any]] = {}
         # What `as_imported` puts back, by the same places: the arguments of `_put`. And the thread in its block, or 0.
-        self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any], int]] = {}
+        self.restored: dict[Any, tuple[Any, Contents, Contents, int]] = {}
         self.thread = 0
 
     def put_back(self) -> None:
@@ -186,7 +195,7 @@ def _take(is_early: bool = False) -> None:
                 _compare(_changed())
 
 
-def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
+def _inner(thing: Any, pairs: Pairs) -> Iterator[Inside]:
     """Yield what in a module, class or object of the generators may change in place."""
     if isinstance(thing, _TABLES):
         return
@@ -278,17 +287,16 @@ def _is_theirs(module: str) -> bool:
 def _has_own_code(module: str, file: str) -> bool:
     # A generator may have made a function of a text: then it has no file.
     if not module or is_generators(module):
-        loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
-        return file[:1] == "<" or loaded in (path, f"{path}c")
+        return file[:1] == "<" or loaded(module, "__file__") in (path, f"{path}c")
     return _is_of_owner(module)
 
 
 def _is_first_base(kind: type, base: type) -> bool:
     """Return True unless a base is of a package that neither the generators nor the module of its class import."""
-    names = getattr(sys.modules.get(module_of(kind)), "__dict__", {})
+    names = loaded(module_of(kind), "__dict__", {})
     module = module_of(base)
-    package = sys.modules.get(module.partition(".")[0], base)
+    package = sys.modules.get(top_of(module), base)
     return _is_of_owner(module) or any(
         value is base or value is package for value in names.values()
     )
@@ -420,7 +428,7 @@ def _is_alone() -> bool:
     return True
 
 
-def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any], length: int = 0) -> None:
+def _put(thing: Any, names: Iterable[Any], contents: Contents, length: int = 0) -> None:
     """Let names have the values that they have in `contents`, or none; `length` is the number of items in a list."""
     if isinstance(thing, list):
         # As a whole, since its places move with each item; but for the items that others have added since.

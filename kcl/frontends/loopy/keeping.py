@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kcl.frontends.loopy import texts
-from kcl.frontends.loopy.plain import pairs
+from kcl.frontends.loopy.plain import loaded, pairs
 
 
 def changeable(value: Any) -> Iterator[Any]:
@@ -76,7 +76,7 @@ class CallContent:
     def _content(self) -> Any:
         """Return a copy of a container, or of the attributes of an object; the text of an array."""
         own, row = self._own, texts.container(self._own)
-        if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
+        if type(own) is loaded("numpy", "ndarray"):
             return texts.exact_text(own)
         assert row is not None
         return own.copy() if hasattr(own, "clear") else dict(pairs(row.items(own)))

@@ -15,7 +15,7 @@ from kcl.base import events, is_being_imported, settings, spans, unwrap
 from kcl.cache import layers
 from kcl.frontends.loopy import moment, proofs, warned
 from kcl.frontends.loopy.proofs import Group
-from kcl.frontends.loopy.record import Record, site
+from kcl.frontends.loopy.record import Keywords, Positional, Record, site
 from kcl.frontends.loopy.table import CONSTRUCTORS
 from kcl.generate import carrying, thread
 
@@ -78,7 +78,7 @@ def alone() -> Iterator[None]:
         yield
 
 
-def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _carry_out(record: Record, arguments: Positional, keywords: Keywords) -> Any:
     """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     function = record.call or own(record.function)
     thread.carried += 1

@@ -15,7 +15,7 @@ from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import GENERATING
 from kcl.generate import GENERATORS, distributions
-from kcl.generate.protocol import common_parts, registered, structure_parts
+from kcl.generate.protocol import Structures, common_parts, registered, structure_parts
 
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 CHANGED = "the generators were changed after the key"
@@ -31,8 +31,7 @@ def loaded() -> Any:
 class Moment(NamedTuple):
     """What a program has set by now."""
 
-    # Pairs of the name in C and the text of the dtype.
-    structures: tuple[tuple[str, str], ...] = ()
+    structures: Structures = ()
     # A digest of the names in C of all other dtypes.
     names: str = ""
     # The variable by which loopy leaves argument checks out as it makes a unit.

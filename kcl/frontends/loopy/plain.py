@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+import sys
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
@@ -13,6 +14,11 @@ from kcl.errors import UnknownInput
 
 # Texts with more characters count by their digest.
 LONG = 512
+
+
+def loaded(module: str, name: str, default: Any = None) -> Any:
+    """Return what a module has under a name, and import nothing; `default` for a module that is not imported."""
+    return getattr(sys.modules.get(module), name, default)
 
 
 class StandIn:
@@ -44,11 +50,16 @@ def in_bytes(value: bytes) -> str:
     )
 
 
+def hashed(text: str) -> str:
+    """Return the SHA-256 of a text, in hex."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def shorten(text: str) -> str:
     """Return a text, or its digest if it is long."""
     if len(text) <= LONG:
         return text
-    return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"sha256 {hashed(text)}"
 
 
 def _integer(value: int) -> str:

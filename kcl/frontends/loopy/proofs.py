@@ -15,21 +15,12 @@ from kcl.base import computed_once, events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry, origin
 from kcl.cache.key import Key, Part
+from kcl.code import WarningFact
 from kcl.frontends.loopy import moment
 from kcl.generate import distributions
 
 # The proofs in a row, at most: the latest ones stay.
 LIMIT = 4096
-
-
-class WarningFact(NamedTuple):
-    """A warning that loopy gave: the category's module and name, the text, the place (empty: the user's own line)."""
-
-    module: str
-    category: str
-    text: str
-    file: str
-    line: int
 
 
 class Proof(NamedTuple):
@@ -80,7 +71,6 @@ class Group:
         self._name = name
         # `Layer.moment` of the last read.
         self._read_at: object = None
-        self.known: dict[str, Proof] = {}
         # The proofs that are still to be written.
         self.new: dict[str, Proof] = {}
         # True once this process carried out a call that no earlier run proved.
@@ -103,7 +93,6 @@ class Group:
             # What this process proved itself is younger than the row.
             if digest not in proven:
                 proven[digest] = Proof(keeps, tuple([WarningFact(*fact) for fact in warned]), facts)
-            self.known[digest] = proven[digest]
 
     def _stored(self) -> Entry | None:
         return layers.generator().look_up(self._key.digest, self._key).entry
@@ -168,7 +157,7 @@ def known(digest: str) -> Proof | None:
 def add(digest: str, proof: Proof, where: Group) -> None:
     """Note that a record was carried out without an error."""
     _unwritten()
-    _state().proven[digest] = where.known[digest] = where.new[digest] = proof
+    _state().proven[digest] = where.new[digest] = proof
     where.has_new = True
 
 

@@ -20,7 +20,11 @@ from kcl.frontends.loopy.moment import Moment
 from kcl.frontends.loopy.plain import StandIn
 from kcl.frontends.loopy.table import CONSTRUCTORS
 from kcl.frontends.loopy.texts import ArgumentParts
+from kcl.generate.protocol import Structures
 
+# The arguments of a call: by position, and by name.
+Positional = tuple[Any, ...]
+Keywords = dict[str, Any]
 _NOTHING = object()
 
 
@@ -82,8 +86,8 @@ class Record(StandIn):
     def __init__(
         self,
         function: str,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
+        arguments: Positional,
+        keywords: Keywords,
         moment: Moment,
         place: CallSite,
     ) -> None:
@@ -100,7 +104,7 @@ class Record(StandIn):
         # True if something counts again at the look-up, here or in a record before.
         self.may_change = bool(self.rechecked) or any(record.may_change for record in self.inputs)
         # The program's own arguments, until the record waits for a call that keeps none of them.
-        self.own_arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
+        self.own_arguments: tuple[Positional, Keywords] | None = (arguments, keywords)
         # True if loopy keeps arguments by reference: then these are their contents at the call. None if loopy keeps a
         # container that is not the program's. No content of that can be given back, so no proof is written.
         self.keeps_arguments: bool | None = False
@@ -124,9 +128,7 @@ class Record(StandIn):
         if any(record.exposed for record in self.inputs):
             self.exposed = True
 
-    def _take(
-        self, arguments: tuple[Any, ...], keywords: dict[str, Any], parts: ArgumentParts
-    ) -> None:
+    def _take(self, arguments: Positional, keywords: Keywords, parts: ArgumentParts) -> None:
         """Copy the arguments, and digest the function, the state of the generators, and the texts of the arguments."""
         taken = [texts.take(value, parts) for value in arguments]
         named = {name: texts.take(keywords[name], parts) for name in sorted(keywords)}
@@ -168,9 +170,10 @@ class Record(StandIn):
             raise RuntimeError(f"loopy.{self.function} is asked for before it was carried out")
         return self._made
 
-    def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy.
+    def made(self, carry_out: Callable[..., Any]) -> Any:
+        """Return the result of the call; `carry_out(record, arguments, keywords)` calls loopy, once.
 
+        Raises the errors of loopy.
         The caller makes sure that one thread at a time carries records out.
         """
         for record in ordered(
@@ -181,9 +184,7 @@ class Record(StandIn):
                 record._made = record._carried_out(carry_out)
         return self._made
 
-    def _carried_out(
-        self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]
-    ) -> Any:
+    def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
         """Call loopy with the program's own arguments. Note which of them loopy keeps by reference.
 
         Only a container in which something stands for loopy's objects is a copy. loopy keeps those to which more
@@ -255,14 +256,14 @@ class Record(StandIn):
             content.is_changed(in_place=True) for content in self._all_contents()
         )
 
-    def depends_on(self, structures: tuple[tuple[str, str], ...]) -> bool:
+    def depends_on(self, structures: Structures) -> bool:
         """Return True if structures, registered with these names by now, may decide the code of the result."""
         records = ordered(self, lambda record: record.inputs) if structures else []
         return bool(records) and (
             self.structured or any(record._names(structures) for record in records)
         )
 
-    def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
+    def _names(self, structures: Structures) -> bool:
         return any(name in text for name, _dtype in structures for text in self.texts)
 
     def is_like(self, other: Record) -> bool:

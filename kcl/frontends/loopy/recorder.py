@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.frontends.loopy import moment, proofs
 from kcl.frontends.loopy.proofs import Group
-from kcl.frontends.loopy.record import CallSite, Record
+from kcl.frontends.loopy.record import CallSite, Keywords, Positional, Record
 from kcl.generate import thread as thread
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def learn(record: Record, **facts: Any) -> None:
 
 
 def recorded(
-    function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
+    function: str, arguments: Positional, keywords: Keywords, place: CallSite
 ) -> Record | None:
     """Return the record of a call; None where no key holds what it gives, and after a fault of kcl."""
     try:

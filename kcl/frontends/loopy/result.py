@@ -5,7 +5,6 @@ A recorded unit is keyed on its record, a unit of loopy's own on its content.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Key, Part
@@ -15,9 +14,7 @@ from kcl.frontends.loopy.record import site
 from kcl.generate.protocol import FrontEnd, Result
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from kcl.code import Code
+    from kcl.code import Dtypes, Generated, WarningFact
     from kcl.frontends.loopy.record import Record
     from kcl.frontends.loopy.translation import LoopyUnit
     from kcl.generate.declarations import RecipeCall
@@ -103,7 +100,7 @@ class LoopyResult(Result):
         beside = self._own_parts(now)
         parts = moment.parts()
         if self._call is not None:
-            parts += self._call.declared.parts
+            parts += self._call.version_parts
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         return [*parts, *beside]
@@ -129,16 +126,18 @@ class LoopyResult(Result):
 
     def unit(self) -> LoopyUnit:
         """Return the unit held by its front end; carry the record out if there is one."""
+        from kcl.frontends.loopy.translation import LoopyUnit
+
         if self._unit is None:
             record, unit = unmade.record_of(self._value), _made(self._value)
             if self._entry is not None:
                 unit = unit.with_entrypoints(self._entry)
-            self._unit = FRONT_END.hold(unit, self.name)
+            self._unit = LoopyUnit(unit, self.name)
             # Code of a package is an argument that counts again.
             self._unit.brings_code = record is None or record.may_change
         return self._unit
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def generate(self, dtypes: Dtypes) -> Generated:
         """Generate code: (Code, why it must not be stored)."""
         # This is asked before loopy generates, which may change what it keeps.
         changed = self._record is not None and self._record.changed()
@@ -162,7 +161,7 @@ class LoopyResult(Result):
         described = (
             evidence.of_one_call("a unit that loopy made", [])
             if record is None
-            else description.listing(record, description.parameters)
+            else description.listing(record)
         )
         return evidence.of_result(described, self._call, self._key)
 
@@ -182,16 +181,11 @@ class LoopyFrontEnd(FrontEnd):
 
     def accept(self, value: Any, call: RecipeCall) -> LoopyResult:
         """Return what a recipe returned with its key; raises RecipeError for what is no translation unit."""
+        result = LoopyResult(value, call.name, call)
         if type(value) is not unmade.RecordedUnit:
             # This raises an error that names what was returned, unless it is a unit of loopy's own.
-            self.hold(value, call.name)
-        return LoopyResult(value, call.name, call)
-
-    def hold(self, value: Any, recipe: str) -> LoopyUnit:
-        """Return a translation unit held by its front end; raises RecipeError for anything else."""
-        from kcl.frontends.loopy.translation import LoopyUnit
-
-        return LoopyUnit(_made(value), recipe)
+            result.unit()
+        return result
 
     def begin(self) -> None:
         """Record the calls of the recipe that runs next also at the functions of the real loopy."""
@@ -211,13 +205,13 @@ class LoopyFrontEnd(FrontEnd):
         )
         return error
 
-    def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
+    def warn_again(self, facts: tuple[WarningFact, ...]) -> None:
         """Give the warnings of code generation at the program's launch, under the user's filters."""
         from kcl.frontends.loopy import warned
 
         place = site()
         if place is not None:
-            warned.again(tuple([proofs.WarningFact(*fact) for fact in facts]), place)
+            warned.again(facts, place)
 
 
 FRONT_END = LoopyFrontEnd()

@@ -11,9 +11,14 @@ def _names(text: str) -> frozenset[str]:
 
 
 # Calls that make a unit from texts, arguments and other units.
-MAKERS = frozenset(
-    {"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"}
-)
+MAKERS = {
+    "fuse_kernels",
+    "make_copy_kernel",
+    "make_einsum",
+    "make_function",
+    "make_kernel",
+    "merge",
+}
 # Calls that take a unit first and return another one.
 TRANSFORMATIONS = _names("""
     add_and_infer_dtypes add_barrier add_dependency add_dtypes add_inames_for_unused_hw_axes add_inames_to_insn
@@ -47,7 +52,7 @@ FOR_GENERATING = {
     "register_preamble_generators": frozenset({1, "preamble_generators"}),
 }
 # Functions that look for loopy's language version in the globals of their caller.
-VERSIONED = frozenset({"make_function", "make_kernel"})
+VERSIONED = {"make_function", "make_kernel"}
 VERSION_SYMBOL = "LOOPY_USE_LANGUAGE_VERSION_2018_2"
 VERSION = (2018, 2)
 # Classes that programs ask for (isinstance), call or extend; a class that is only named stays a name.
@@ -62,9 +67,7 @@ TYPES = _names("""
 # Members of types that stay names until a program asks them a question.
 MEMBERS = {"AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"})}
 # Categories that a warning filter can name without loopy being imported.
-WARNINGS = frozenset(
-    {"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"}
-)
+WARNINGS = {"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"}
 # Calls that answer a question, print, change the process, take kernels, or run code of the user during the call.
 AT_ONCE = _names("""
     auto_test_vs_ref c_preprocess clear_in_mem_caches find_instructions find_most_recent_global_barrier
@@ -88,6 +91,6 @@ MODULES = _names("""
     loopy.version
 """)
 # Names that stand for another object in these modules than in the package.
-NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
+NAMESAKES = {("loopy.transform.callable", "rename_iname")}
 # The packages of modules that stand in `MODULES`.
-PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})
+PACKAGES = {"loopy.kernel", "loopy.target", "loopy.transform"}

@@ -8,9 +8,7 @@ that may change, and that is no such container, has no text: the call is carried
 from __future__ import annotations
 
 import abc
-import hashlib
 import operator
-import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
@@ -23,15 +21,17 @@ from kcl.frontends.loopy.plain import (
     SIMPLE,
     ContainerKind,
     StandIn,
+    hashed,
+    loaded,
     package_of,
     pairs,
     table,
 )
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-_LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+_LIBRARIES = {"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"}
 # The packages whose classes have texts by name.
-_SHOWING = frozenset({"builtins", "numpy", "loopy"})
+_SHOWING = {"builtins", "numpy", "loopy"}
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy. `unmade` adds its own.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -40,17 +40,15 @@ _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
 # Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
-_OPEN = frozenset(
-    [
-        "loopy.kernel.array",
-        "loopy.kernel.data",
-        "loopy.kernel.instruction",
-        "loopy.target.c",
-        "loopy.target.opencl",
-        "loopy.target.pyopencl",
-        "loopy.types",
-    ]
-)
+_OPEN = {
+    "loopy.kernel.array",
+    "loopy.kernel.data",
+    "loopy.kernel.instruction",
+    "loopy.target.c",
+    "loopy.target.opencl",
+    "loopy.target.pyopencl",
+    "loopy.types",
+}
 
 
 class StandInType(abc.ABCMeta, StandIn):
@@ -146,8 +144,7 @@ def calls_user(value: Any) -> bool:
 def digest(texts: list[str]) -> str:
     """Return the SHA-256 of some texts, each preceded by its length."""
     # With the lengths no two lists of texts join to one text.
-    joined = "".join([f"{len(text)}:{text}" for text in texts])
-    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashed("".join([f"{len(text)}:{text}" for text in texts]))
 
 
 _CONTAINERS: dict[type, ContainerKind] = {
@@ -195,12 +192,12 @@ def container(value: Any) -> ContainerKind | None:
 
 
 def _special(value: Any, kind: type) -> ContainerKind | None:
-    if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+    if kind is loaded("numpy", "ndarray"):
         return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
     is_known = kind.__module__ in _OPEN or (
         kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
     )
-    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    is_open = is_known and loaded(kind.__module__, kind.__name__) is kind
     # Members of enumerations have this attribute. They have texts by name.
     return _OBJECT if is_open and not hasattr(value, "_value_") else None
 
@@ -248,7 +245,7 @@ def _rechecked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 def _public_name(value: type) -> str | None:
     """Return the dotted name under which Python, numpy or loopy shows a class; None for any other."""
     package, name = package_of(value), value.__name__
-    if package not in _SHOWING or getattr(sys.modules.get(package), name, None) is not value:
+    if package not in _SHOWING or loaded(package, name) is not value:
         return None
     return f"{package}.{name}"
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from kcl import foreign
 from kcl.base import port, settings, spans
 from kcl.code import Argument, Code, Invoker, ProgramText, dtype_text, layout_of
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends import leave_out
 from kcl.frontends.loopy import warned
-from kcl.frontends.loopy.generating import quiet
+from kcl.frontends.loopy.plain import loaded
 from kcl.frontends.loopy.record import site
 from kcl.generate import carrying, distributions
 from kcl.generate.protocol import OpenArguments, Unit
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from kcl.code import Dtypes, Generated, Packed
     from kcl.frontends.loopy.callables.content import Content
 
 _CHANGED = "a callable changed what it reads while loopy ran it, which a hit would not do"
@@ -69,14 +70,14 @@ class LoopyUnit(Unit):
         return ""
 
     @property
-    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+    def packed(self) -> Packed:
         """Arguments that are given as one object array, and the parts into which they are split."""
         controller = self._executor.packing_controller
         if controller is None:
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
 
-    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+    def open(self, dtypes: Dtypes) -> OpenArguments:
         """Return the arguments without a dtype, and the fewest of them that decide the others.
 
         Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
@@ -85,7 +86,7 @@ class LoopyUnit(Unit):
         names = tuple(argument.name for argument in arguments if argument.dtype is None)
         arrays = [name for name in names if self._is_input_array(name)]
         dtypes_given = {name: dtype for name, dtype in dtypes.items() if name in names}
-        needed = {name: dtype for name, dtype in dtypes_given.items() if name in arrays}
+        needed: Dtypes = {name: dtype for name, dtype in dtypes_given.items() if name in arrays}
         if len(dtypes_given) > len(needed) and self._inferred(needed) is None:
             needed = self._fewest(dtypes_given, arrays)
         return OpenArguments(
@@ -127,7 +128,7 @@ class LoopyUnit(Unit):
 
     def refuse_if_forbidden(self, kernel: str) -> None:
         """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
-        if getattr(sys.modules.get("loopy"), "ABORT_ON_CACHE_MISS", False):
+        if loaded("loopy", "ABORT_ON_CACHE_MISS"):
             from pytools.persistent_dict import NoSuchEntryError
 
             raise NoSuchEntryError(
@@ -135,9 +136,7 @@ class LoopyUnit(Unit):
                 "run once without it to fill the cache"
             )
 
-    def code(
-        self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], has_key: bool = True
-    ) -> tuple[Code, str]:
+    def code(self, kernel: str, dtypes: Dtypes, has_key: bool = True) -> Generated:
         """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
 
         Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
@@ -158,7 +157,7 @@ class LoopyUnit(Unit):
                 refusal = f"files of {edited} changed as the program ran"
             return generated, refusal
 
-    def _with_warnings(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    def _with_warnings(self, kernel: str, dtypes: Dtypes) -> Generated:
         """Generate code that has the warnings of loopy, which a hit gives again: (Code, why they cannot be given).
 
         Warnings that cannot be given again are given now.
@@ -177,7 +176,7 @@ class LoopyUnit(Unit):
             return generated, _ONCE
         return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 
-    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+    def generate(self, kernel: str, dtypes: Dtypes) -> Code:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
         from loopy.codegen import generate_code_v2
         from loopy.diagnostic import LoopyError
@@ -221,14 +220,14 @@ class LoopyUnit(Unit):
             ),
         )
 
-    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
+    def follows(self, dtypes: Dtypes, needed: tuple[str, ...]) -> bool:
         """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(
             inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items()
         )
 
-    def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
+    def _lacking(self, kernel: str, dtypes: Dtypes) -> str:
         """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
         from loopy import ArrayArg
 
@@ -249,10 +248,8 @@ class LoopyUnit(Unit):
         argument = self._executor.separated_entry_knl.arg_dict[name]
         return bool(isinstance(argument, ArrayArg) and argument.is_input)
 
-    def _fewest(
-        self, dtypes: dict[str, np.dtype[Any]], arrays: list[str]
-    ) -> dict[str, np.dtype[Any]]:
-        needed = dict(dtypes)
+    def _fewest(self, dtypes: Dtypes, arrays: list[str]) -> Dtypes:
+        needed = dtypes
         # In the order of the names, so that each process leaves the same ones out.
         for name in sorted(dtypes):
             fewer = {other: dtype for other, dtype in needed.items() if other != name}
@@ -260,7 +257,7 @@ class LoopyUnit(Unit):
                 needed = fewer
         return needed
 
-    def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
+    def _inferred(self, dtypes: Dtypes) -> dict[str, str] | None:
         """Infer every dtype from some; None where they do not suffice."""
         from loopy.diagnostic import LoopyError
         from loopy.kernel.tools import add_dtypes
@@ -287,11 +284,28 @@ class LoopyUnit(Unit):
             if a.name in open_names and hasattr(a.dtype, "numpy_dtype")
         }
 
-    def _loopy_dtypes(self, dtypes: Mapping[str, np.dtype[Any]]) -> Any:
+    def _loopy_dtypes(self, dtypes: Dtypes) -> Any:
         from constantdict import constantdict
         from loopy.types import NumpyType
 
         return constantdict({name: NumpyType(dtype) for name, dtype in dtypes.items()})
+
+
+@contextmanager
+def quiet(may_run: bool) -> Iterator[None]:
+    """Keep loopy's disk caches off in a block, if loopy is installed and may run there.
+
+    They know a preamble generator by its name and not by its code. A bypass leaves them as the user set them, since
+    nothing of it is stored.
+    """
+    if not may_run or find_spec("loopy") is None:
+        yield
+        return
+    # Both fail at their import without a usable cache directory: then they get a private one.
+    foreign.import_anyway("loopy")
+    foreign.import_anyway("pyopencl.invoker")
+    with foreign.loopy_disk_caches_off():
+        yield
 
 
 def _edited(source: str, options: Any) -> str:

@@ -18,6 +18,9 @@ from typing import Any
 
 from kcl.base import port
 from kcl.frontends.loopy import imports
+from kcl.frontends.loopy.plain import loaded
+
+Function = Callable[..., Any]
 
 # What `kcl.integrations` probes before it takes the replacements.
 NEEDED = ("TranslationUnit.executor",)
@@ -76,7 +79,7 @@ def _watch_launches() -> None:
         executor.__call__ = _launch(executor, executor.__call__, all_units=False)
 
 
-def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
+def _taken_along(original: Function) -> Function:
     @functools.wraps(original)
     def with_entrypoints(self: Any, entrypoints: Any) -> Any:
         chosen = original(self, entrypoints)
@@ -88,7 +91,7 @@ def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
     return with_entrypoints
 
 
-def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
+def _launch(kind: Any, original: Function, all_units: bool = True) -> Function:
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
         names = vars(self)
@@ -128,7 +131,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
         return _kernel(unit, entrypoint, holder)
     except Exception as error:
         # The diagnostics are looked up, not imported: an error of loopy has imported them.
-        loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
+        loopys: Any = loaded("loopy.diagnostic", "LoopyError", ())
         if not isinstance(error, (RecipeError, loopys)):
             layers.generator().fault("take a unit of loopy", error)
         return None

@@ -26,7 +26,7 @@ from kcl.frontends.loopy.table import CONSTRUCTORS
 from kcl.generate import shown, thread
 
 # Names that loopy has nowhere, and that numpy, notebooks, test runners and kcl look for in any object.
-_OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
+_OF_TOOLS = {"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"}
 
 
 def is_absent(name: str) -> bool:
@@ -282,9 +282,15 @@ class Kind(texts.StandInType):
 
 
 # What Python asks of the class of an instance, and kcl of a class.
-_OF_KINDS = frozenset(
-    {"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"}
-)
+_OF_KINDS = {
+    "__name__",
+    "__qualname__",
+    "__copy__",
+    "__deepcopy__",
+    "__reduce_ex__",
+    "real",
+    "text",
+}
 
 
 # loopy's own classes by name, once they know the classes that stand for them.
@@ -371,8 +377,7 @@ def is_unit(value: Any) -> bool:
     """Return True if an object is a translation unit, made or not."""
     if type(value) is RecordedUnit:
         return True
-    package = sys.modules.get("loopy")
-    return package is not None and type(value) is getattr(package, "TranslationUnit", None)
+    return type(value) is plain.loaded("loopy", "TranslationUnit")
 
 
 def is_recorded(value: Any) -> bool:
@@ -404,7 +409,7 @@ def _class_of(value: Any) -> type:
     record = record_of(value)
     if record is None:
         return type(real_of(value))
-    theirs: type = getattr(sys.modules.get("loopy"), class_name(record), type(value))
+    theirs: type = plain.loaded("loopy", class_name(record), type(value))
     return theirs
 
 
@@ -415,12 +420,9 @@ def real_of(value: Any) -> Any:
 
 def asked(value: Any, question: str) -> Any:
     """Have loopy's own object made and return it: a program asked a question. It counts by its content from now on."""
-    from kcl.frontends.loopy import making
-
     record = record_of(value)
     if record is not None:
-        making.asked(record, question)
-        _become(value, record, making.handed_out(record))
+        _become(value, record, question)
     return real_of(value)
 
 
@@ -430,8 +432,7 @@ def _edited(value: Any, record: Record) -> None:
 
     names = _dictionary.__get__(value)
     written = {name: names[name] for name in list(names) if name not in ("record", "real")}
-    making.asked(record, "object.__setattr__")
-    _become(value, record, making.handed_out(record))
+    _become(value, record, "object.__setattr__")
     making.expose(record)
     for name, attribute in written.items():
         object.__setattr__(real_of(value), name, attribute)
@@ -450,7 +451,11 @@ def _changing(value: Any, question: str) -> Any:
 _becoming = process.shared(process.LockedState)
 
 
-def _become(value: Any, record: Record, made: Any) -> None:
+def _become(value: Any, record: Record, question: str) -> None:
+    from kcl.frontends.loopy import making
+
+    making.asked(record, question)
+    made = making.handed_out(record)
     with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
         # Another thread may have done it before.

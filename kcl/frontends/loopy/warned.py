@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import re
 import sys
@@ -14,7 +13,8 @@ from typing import Any
 
 from kcl.base import process
 from kcl.base.settings import PACKAGE
-from kcl.frontends.loopy.proofs import WarningFact
+from kcl.code import WarningFact
+from kcl.frontends.loopy.plain import loaded
 from kcl.frontends.loopy.record import CallSite
 from kcl.generate import GENERATORS, distributions
 
@@ -28,7 +28,7 @@ class _Category(type):
     """A category for a process without loopy. It counts as loopy's class of the same name, in filters too."""
 
     def __subclasscheck__(cls, other: type) -> bool:
-        theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
+        theirs = loaded("loopy.diagnostic", cls.__name__)
         return super().__subclasscheck__(other) or (
             isinstance(theirs, type) and issubclass(other, theirs)
         )
@@ -53,11 +53,8 @@ for _name, _base in _BASES.items():
 del WARNINGS["UserWarning"]
 
 
-class WarningRegistries:
+class WarningRegistries(dict[str, dict[Any, Any]]):
     """The registries of the warnings that kcl gave again, by the name of loopy's module."""
-
-    def __init__(self) -> None:
-        self.registries: dict[str, dict[Any, Any]] = {}
 
 
 _state = process.shared(WarningRegistries)
@@ -189,7 +186,7 @@ def _give(fact: WarningFact, place: CallSite, category: type[Warning], file: str
             fact.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
         )
         line, module = fact.line, inside.replace(os.sep, ".")
-        registry = _state().registries.setdefault(module, {})
+        registry = _state().setdefault(module, {})
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})
@@ -202,8 +199,7 @@ def _give(fact: WarningFact, place: CallSite, category: type[Warning], file: str
 
 def _category(fact: WarningFact) -> type[Warning] | None:
     """Return the class of a warning without importing; None for a class that is not known."""
-    module = builtins if fact.module == "builtins" else sys.modules.get(fact.module)
-    category = getattr(module, fact.category, None)
+    category = loaded(fact.module, fact.category)
     if category is None and fact.module == "loopy.diagnostic":
         category = WARNINGS.get(fact.category)
     return category if isinstance(category, type) and issubclass(category, Warning) else None

@@ -39,13 +39,17 @@ _CHANGES = (
 )
 
 
-def items(thing: Any) -> dict[Any, Any]:
+# What something holds, by name or place.
+Contents = dict[Any, Any]
+
+
+def items(thing: Any) -> Contents:
     """Return what something holds, by name or place."""
     kind: Any = type(thing)
     if kind is CellType:
         return {"cell_contents": thing.cell_contents}
     if kind is dict or issubclass(kind, (ModuleType, type)):
-        names: dict[Any, Any] = (thing if kind is dict else _names(thing)).copy()
+        names: Contents = (thing if kind is dict else _names(thing)).copy()
         return names
     contents = own(thing)
     # The methods of the builtin class, since a class of the program may have others.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import hashlib
 import operator
 import os
 import re
@@ -26,9 +25,10 @@ from kcl.cache.key import PLACE, Part
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
-from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, table
+from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, hashed, loaded, package_of, table
 from kcl.generate.distributions import GRAPHS
 
+Write = Callable[[Any], str]  # writes the text of a value
 _COUNTED = {*GRAPHS, "pymbolic", "pytools"}  # packages whose objects count by their fields
 _MAPPINGS = {
     "builtins",
@@ -71,7 +71,7 @@ class Graph(NamedTuple):
     @property
     def digest(self) -> str:
         """The digest of the form and of the numbers."""
-        return _hashed("\n".join([self.form, *self.numbers]))
+        return hashed("\n".join([self.form, *self.numbers]))
 
     def exact(self) -> str:
         """Return the text of the graph in records."""
@@ -108,7 +108,7 @@ class Graph(NamedTuple):
             name, _, fields = _CLASS.sub("", line).partition("(")
             fields = _REFERENCE.sub("#", fields)
             if len(fields) > _MOST_OF_ONE:
-                fields = f"{fields[:_MOST_OF_ONE]}... {_hashed(fields)}"
+                fields = f"{fields[:_MOST_OF_ONE]}... {hashed(fields)}"
             part = Part(name, f"({fields}")
             parts[part] = None
             if place := _place(node):
@@ -121,7 +121,7 @@ def digest(root: Any) -> Graph:
     """Return the digest of what a value leads to; raise UnknownInput with the reason where it has none."""
     texts = _Texts()
     with _collector_held():
-        form = _hashed("\n".join(texts.lines(root)))
+        form = hashed("\n".join(texts.lines(root)))
     nodes = [node for node, _write in texts.nodes]
     return Graph(root, form, texts.numbers, texts.data, texts.data_texts, nodes)
 
@@ -138,10 +138,6 @@ def _place(node: Any) -> str:
     return ""
 
 
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 class _Form(NamedTuple):
     """How the objects of a class count: what lists their values, for nodes and wrappers without their data."""
 
@@ -153,7 +149,7 @@ class _Form(NamedTuple):
     is_wrapper: bool = False
 
 
-class _Texts(dict[type, Callable[[Any], str]]):
+class _Texts(dict[type, Write]):
     """What writes the text of a value, by its class; a new class is added as its first value is met."""
 
     def __init__(self, numbers_apart: bool = True) -> None:
@@ -166,7 +162,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         self.data: list[Any] = []
         self.data_texts: list[str] = []
         self.long: dict[str, None] = {}
-        self.nodes: list[tuple[Any, Callable[[Any], str]]] = []
+        self.nodes: list[tuple[Any, Write]] = []
         self._names: dict[int, str] = {}  # of nodes by id
         self._kept: dict[int, tuple[Any, str]] = {}  # by id; the value stays, so its id does
         self._places: dict[Any, int] = {}
@@ -179,7 +175,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
             lines.append(write(node))
         return lines
 
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
+    def __missing__(self, kind: type) -> Write:
         form = _form(kind)
         write = self._set(form) if form.is_set else self._plain(form)
         if issubclass(kind, sys.modules["numpy"].inexact):
@@ -189,7 +185,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         self[kind] = self._node(form, write) if form.is_node else write
         return self[kind]
 
-    def _plain(self, form: _Form) -> Callable[[Any], str]:
+    def _plain(self, form: _Form) -> Write:
         name, values, kept = form.name, form.values, self._kept
 
         def write(value: Any) -> str:
@@ -203,13 +199,13 @@ class _Texts(dict[type, Callable[[Any], str]]):
                 if len(text) < _LONG:
                     return text
                 self.long[text] = None
-                text = f"#{_hashed(text)[:32]}"
+                text = f"#{hashed(text)[:32]}"
             kept[id(value)] = value, text
             return text
 
         return write
 
-    def _number(self, write: Callable[[Any], str]) -> Callable[[Any], str]:
+    def _number(self, write: Write) -> Write:
         """Return what writes the place of a number among the numbers; a set has no order for them."""
 
         def place(value: Any) -> str:
@@ -221,7 +217,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
         return place
 
-    def _set(self, form: _Form) -> Callable[[Any], str]:
+    def _set(self, form: _Form) -> Write:
         def write(value: Any) -> str:
             self._sets += 1
             texts = sorted([self[type(element)](element) for element in value])
@@ -230,7 +226,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
         return write
 
-    def _node(self, form: _Form, write: Callable[[Any], str]) -> Callable[[Any], str]:
+    def _node(self, form: _Form, write: Write) -> Write:
         def name(value: Any) -> str:
             if self._sets:
                 raise UnknownInput(f"a set holds a node of class {form.name}")
@@ -242,7 +238,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
         return name
 
-    def _wrapper(self, fields: Callable[[Any], str]) -> Callable[[Any], str]:
+    def _wrapper(self, fields: Write) -> Write:
         def write(value: Any) -> str:
             text, number = self._of_data(value.data), len(self.data)
             self.data.append(value.data)
@@ -335,15 +331,15 @@ class _Copies:
 @functools.lru_cache(maxsize=1024)
 def _form(kind: type) -> _Form:
     """Return how the objects of a class count."""
-    top = str(kind.__module__).partition(".")[0]
-    name = f"{kind.__name__} {_hashed(class_text(kind))[:12]}"
+    top = package_of(kind)
+    name = f"{kind.__name__} {hashed(class_text(kind))[:12]}"
     row = CONTAINERS.get(kind)
     if row is None and top in _MAPPINGS and hasattr(kind, "keys"):
         row = table(kind)
     if row is not None:
         return _Form(name, row.items, row.make, is_set=kind in (set, frozenset))
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
-    *nodes, wrapper = [getattr(sys.modules.get(module), one, ()) for module, one in _NODES]
+    *nodes, wrapper = [loaded(module, one, ()) for module, one in _NODES]
     is_node, fields = issubclass(kind, (*nodes,)), getattr(kind, "__dataclass_fields__", ())
     if is_node and not (is_known and fields):
         raise UnknownInput(f"a node of class {class_text(kind)}")
@@ -363,10 +359,7 @@ def _form(kind: type) -> _Form:
 
 def is_counted(kind: type, *more: str) -> bool:
     """Return True if a class, and each class that it extends, is Python's or of packages whose files are in the key."""
-    known, tops = (
-        _COUNTED.union(more),
-        [str(base.__module__).partition(".")[0] for base in kind.__mro__],
-    )
+    known, tops = _COUNTED.union(more), [*map(package_of, kind.__mro__)]
     return tops[0] in known and all(top in known or top in sys.stdlib_module_names for top in tops)
 
 
@@ -377,7 +370,7 @@ def class_text(kind: type) -> str:
 
 def _content(value: Any) -> str:
     """Return the text of any other value, by what an argument of loopy counts by."""
-    if isinstance(value, getattr(sys.modules.get("loopy"), "TranslationUnit", ())):
+    if isinstance(value, loaded("loopy", "TranslationUnit", ())):
         return content_key(value)
     counted = content(value, called=True)
     if counted.structured:

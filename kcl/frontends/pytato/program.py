@@ -25,6 +25,7 @@ from kcl.frontends.pytato import transform
 from kcl.frontends.pytato.graph import Graph, digest
 from kcl.generate import thread
 
+Function = Callable[..., Any]
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
 _MOST = 3  # graphs that differ in numbers alone: the stages of a Runge-Kutta step have two
 NEEDED = (
@@ -78,7 +79,7 @@ class GraphRecord(Record):
     def __init__(
         self,
         function: str,
-        carry_out: Callable[..., Any],
+        carry_out: Function,
         units: tuple[Any, ...],
         holds: Any,
         count: Callable[[Any], dict[str, Any]],
@@ -108,7 +109,7 @@ class GraphRecord(Record):
         """Return the name that the program gave the kernel."""
         return self._name
 
-    def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
+    def _carried_out(self, carry_out: Function) -> Any:
         """Call pytato, or what transforms a unit; nothing is kept where the key may not hold what decides the outcome.
 
         A record that waited is carried out with what its call got. Raises RecipeError if the program has changed since
@@ -168,7 +169,7 @@ def _has_unit(key: Any) -> bool:
     return isinstance(key, (loopy.TranslationUnit, loopy.LoopKernel))
 
 
-def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
+def _fetching(own: Function) -> Function:
     def fetch(self: Any, key: Any) -> Any:
         reads: _Reads | None = thread.reads
         if reads is None:
@@ -191,7 +192,7 @@ def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
     return fetch
 
 
-def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
+def _storing(own: Function) -> Function:
     def store(self: Any, key: Any, value: Any, *more: Any, **others: Any) -> Any:
         reads: _Reads | None = thread.reads
         try:
@@ -217,7 +218,7 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
         return None
 
 
-def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
+def _generating(own: Function) -> Function:
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
         def carry_out(held: Any) -> Any:
             program = own(held[0], target, held[1], **more)
@@ -270,7 +271,7 @@ def _ordered(result: Any) -> Any:
 
 
 def _of_graph(
-    carry_out: Callable[..., Any], holds: Any, target: Any, more: dict[str, Any]
+    carry_out: Function, holds: Any, target: Any, more: dict[str, Any]
 ) -> tuple[GraphRecord, Graph, Any] | None:
     """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
@@ -328,7 +329,7 @@ def _record_of(program: Any) -> Any:
     return record if isinstance(record, GraphRecord) else None
 
 
-def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
+def _binding(own: Function) -> Function:
     def bind_to_context(self: Any, context: Any, allocator: Any = None) -> Any:
         array = sys.modules["pyopencl.array"].Array
         is_on_device = all(isinstance(bound, array) for bound in self.bound_arguments.values())
@@ -349,7 +350,7 @@ def _executable(unit: Any, bound: Any, target: Any, context: Any) -> Any:
     )
 
 
-def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
+def _transforming(own: Function) -> Function:
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
         record = (before if callable(f) else None) and _recorded(
@@ -376,7 +377,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
     return with_transformed_translation_unit
 
 
-def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
+def _launching(own: Function) -> Function:
     def __call__(
         self: Any, queue: Any, allocator: Any = None, wait_for: Any = None, **given: Any
     ) -> Any:

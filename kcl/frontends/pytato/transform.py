@@ -16,6 +16,7 @@ from typing import Any
 
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import Content, content
+from kcl.frontends.loopy.plain import loaded
 from kcl.frontends.pytato.graph import is_counted
 from kcl.generate import distributions
 
@@ -55,7 +56,7 @@ def of_function(function: Any) -> Content:
 
 def is_of_context(function: Any) -> bool:
     """Return True for a method of an array context."""
-    context = getattr(sys.modules.get("arraycontext"), "ArrayContext", ())
+    context = loaded("arraycontext", "ArrayContext", ())
     return isinstance(function, MethodType) and isinstance(function.__self__, context)
 
 
@@ -64,7 +65,7 @@ def noting_messages(function: Any) -> Iterator[list[str]]:
     """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
     messages = list[str]()
     owner = vars(function.__self__) if is_of_context(function) else {}
-    kind = getattr(sys.modules.get(_MPI), "Comm", ())
+    kind = loaded(_MPI, "Comm", ())
     own = {name: value for name, value in owner.items() if isinstance(value, kind)}
     noting = {name: _noting(value, messages) for name, value in own.items()}
     owner.update(noting)

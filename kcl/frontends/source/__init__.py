@@ -6,7 +6,7 @@ import ast
 import keyword
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.errors import RecipeError
@@ -29,13 +29,11 @@ _NO_ARGUMENTS = "OSUmM"
 # The values that a call gives for one launch, in place of the declared ones.
 LAUNCH = ("global_size", "local_size", "global_offset")
 # Names that have another meaning in a call or in the invoker.
-_GIVEN = frozenset(("self", "queue", "allocator", "wait_for", "out_host", *LAUNCH))
-_TAKEN = frozenset(
-    (
-        *("min", "max", "round_up", "int", "isinstance", "len", "list", "tuple"),
-        *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
-    )
-)
+_GIVEN = {"self", "queue", "allocator", "wait_for", "out_host", *LAUNCH}
+_TAKEN = {
+    *("min", "max", "round_up", "int", "isinstance", "len", "list", "tuple"),
+    *("_np", "_cl", "_cl_array", "_DeferredAllocator"),
+}
 
 
 def round_up(n: int, multiple: int) -> int:
@@ -194,7 +192,8 @@ class Source:
         directories = _listed(entry, "include_dirs", include_dirs, (str, os.PathLike))
         self.include_dirs = tuple(os.fspath(directory) for directory in directories)
         self.path: str | None = None
-        _check(self)
+        for words in _faults(self):
+            raise expressions.error(entry, words)
 
     def __repr__(self) -> str:
         names = ", ".join(argument.name for argument in self.arguments)
@@ -288,7 +287,8 @@ def _with_text(entry: str, argument: Declaration) -> Declaration:
     return argument
 
 
-def _check(source: Source) -> None:
+def _faults(source: Source) -> Iterator[str]:
+    """Yield what cannot be meant in a declaration; raise RecipeError for an expression."""
     names = [argument.name for argument in source.arguments]
     for name in (source.entry, *names):
         why = _why_unusable(name)
@@ -297,11 +297,11 @@ def _check(source: Source) -> None:
                 ", and arguments are given by name: declare it under another name, in its place"
             )
             cure = by_name if name in names else ": rename the kernel in the OpenCL C"
-            raise expressions.error(source.entry, f"{name!r} {why}{cure}")
+            yield f"{name!r} {why}{cure}"
     if len(set(names)) != len(names):
-        raise expressions.error(source.entry, f"an argument is declared twice: {names}")
+        yield f"an argument is declared twice: {names}"
     for argument in source.arguments:
-        _check_argument(source, argument)
+        yield from _argument_faults(source, argument)
     for what, size in (("global_size", source.global_size), ("local_size", source.local_size)):
         if size is not None:
             _check_expression(source, what, size)
@@ -319,18 +319,14 @@ def _why_unusable(name: str) -> str:
     )
 
 
-def _check_argument(source: Source, argument: Declaration) -> None:
+def _argument_faults(source: Source, argument: Declaration) -> Iterator[str]:
     says = f"argument {argument.name!r}"
     if isinstance(argument, (Array, Scalar, Local)):
-        _check_dtype(source, argument)
+        yield from _dtype_faults(argument)
     if isinstance(argument, (Array, Image)) and argument.direction not in DIRECTIONS:
-        raise expressions.error(
-            source.entry, f"{says}: direction is one of {', '.join(DIRECTIONS)}"
-        )
+        yield f"{says}: direction is one of {', '.join(DIRECTIONS)}"
     if isinstance(argument, Image) and argument.type not in IMAGES:
-        raise expressions.error(
-            source.entry, f"{says}: type is one of {', '.join(IMAGES)}, not {argument.type!r}"
-        )
+        yield f"{says}: type is one of {', '.join(IMAGES)}, not {argument.type!r}"
     if isinstance(argument, Array):
         _check_expression(source, f"shape of {argument.name!r}", str(argument.shape))
     if isinstance(argument, Local):
@@ -339,7 +335,7 @@ def _check_argument(source: Source, argument: Declaration) -> None:
         )
 
 
-def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
+def _dtype_faults(argument: Array | Scalar | Local) -> Iterator[str]:
     says = f"the dtype of argument {argument.name!r} is"
     try:
         dtype = dtype_of(argument)
@@ -347,11 +343,10 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
         from kcl.launch.refusals import unknown_dtype
 
         cure = "write np.float32, np.int32, or another dtype of numpy"
-        raise expressions.error(
-            source.entry, f"{says} {unknown_dtype(argument.dtype)}; {cure}"
-        ) from None
+        yield f"{says} {unknown_dtype(argument.dtype)}; {cure}"
+        return
     if dtype.kind in _NO_ARGUMENTS:
-        raise expressions.error(source.entry, f"{says} {dtype}, which no kernel takes")
+        yield f"{says} {dtype}, which no kernel takes"
 
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:

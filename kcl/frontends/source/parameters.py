@@ -17,9 +17,14 @@ from kcl.frontends.source import Array, Scalar, Source, dtype_of
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPACES = ("global", "constant", "local", "private")
-_QUALIFIERS = frozenset(
-    (*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict")
-)
+_QUALIFIERS = {
+    *_SPACES,
+    *(f"__{space}" for space in _SPACES),
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+}
 _SIGNS = ("signed", "unsigned")
 # The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
 _DTYPES = {

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.code import Argument, Code, Invoker, ProgramText, layout_of
 from kcl.frontends.source import Array, Image, Local, Sampler, Scalar, Source, dtype_of
-from kcl.generate.protocol import FrontEnd, Unit
+from kcl.generate.protocol import FixedResult, FrontEnd, Unit
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from kcl.code import Dtypes
     from kcl.frontends.source import Declaration
+    from kcl.generate.declarations import RecipeCall
 
 _DESCRIBED = ("code", "entry", "arguments", "global_size", "local_size", "build_options")
 
@@ -52,7 +51,7 @@ class SourceUnit(Unit):
         """Return the declarations, and the text."""
         return [[name, _text(getattr(self._source, name))] for name in _DESCRIBED]
 
-    def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+    def generate(self, kernel: str, _dtypes: Dtypes) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
         # A hit needs neither module: the invoker stands in the row.
         from kcl.frontends.source import invoker as invokers
@@ -75,11 +74,11 @@ class SourceUnit(Unit):
 class SourceFrontEnd(FrontEnd):
     """A Source decides its code, with what its invoker depends on."""
 
-    generators = ("numpy", "pyopencl")
-
-    def hold(self, value: object, _recipe: str) -> SourceUnit | None:
-        """Return a Source held by its front end, None for any other object."""
-        return SourceUnit(value) if isinstance(value, Source) else None
+    def accept(self, value: object, call: RecipeCall) -> FixedResult | None:
+        """Return the result of a Source, None for any other object."""
+        if not isinstance(value, Source):
+            return None
+        return FixedResult(SourceUnit(value), call, ("numpy", "pyopencl"))
 
 
 FRONT_END = SourceFrontEnd()

@@ -4,7 +4,7 @@ import hashlib
 
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.frontends import FrontEndRow
-from kcl.generate.protocol import FrontEnd, OpenArguments, Unit
+from kcl.generate.protocol import FixedResult, FrontEnd, OpenArguments, Unit
 
 INVOKER = """
 def invoke(kernels, queue, allocator=None, wait_for=None, out_host=None, *, x, y):
@@ -52,8 +52,9 @@ class PolynomialUnit(Unit):
 class PolynomialFrontEnd(FrontEnd):
     """Polynomials, whose coefficients decide the code."""
 
-    def hold(self, value, _recipe):
-        return PolynomialUnit(value) if isinstance(value, Polynomial) else None
+    def accept(self, value, call):
+        is_mine = isinstance(value, Polynomial)
+        return FixedResult(PolynomialUnit(value), call, ()) if is_mine else None
 
 
 FRONT_END = PolynomialFrontEnd()

@@ -10,11 +10,11 @@ from recorded_units import make
 import kcl
 import kcl.loopy as face
 from kcl.errors import RecipeError
-from kcl.frontends import RecipeResult, hold
+from kcl.frontends import RecipeResult, accept
 from kcl.frontends.loopy import recorder
 from kcl.frontends.loopy.translation import LoopyUnit
 from kcl.frontends.source.result import SourceUnit
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 
 UNIT = make("out[i] = a[i]", lp, name="made")
 
@@ -29,21 +29,25 @@ def source(factor=2, options=()):
     )
 
 
+def accepted(value, name):
+    return accept(value, RecipeCall(name, source, {}))
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "name"), [(UNIT, LoopyUnit, "loopy"), (source(), SourceUnit, "opencl")]
 )
 def test_front_ends(value, kind, name):
     """A unit of loopy goes to loopy's front end, a Source to that of OpenCL C."""
-    result = hold(value, "f")
-    assert isinstance(result, kind)
-    assert result.front_end == name
+    unit = accepted(value, "f").unit()
+    assert isinstance(unit, kind)
+    assert unit.front_end == name
 
 
 @pytest.mark.parametrize("result", [None, "kernel void f() {}", 3, object(), kcl.Source])
 def test_neither(result):
     """Anything else is refused with the name of the recipe and what to return."""
     with pytest.raises(RecipeError, match=r"'mine'.*TranslationUnit.*kcl\.Source"):
-        hold(result, "mine")
+        accepted(result, "mine")
 
 
 @pytest.mark.parametrize("module", [lp, face])
@@ -51,7 +55,7 @@ def test_executor(module, context):
     """An executor, of loopy or of a recorded unit, is refused with what to leave out."""
     words = r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
     with pytest.raises(RecipeError, match=words):
-        hold(make(module=module).executor(context), "mine")
+        accepted(make(module=module).executor(context), "mine")
 
 
 HEAD = """
@@ -113,15 +117,12 @@ def of_loopy(factor=2):
     return make(f"out[i] = {factor}*a[i]", lp, name="made")
 
 
-DECLARED = Declarations()
-
-
 def nothing():
     return 3
 
 
-def result(function, declared=DECLARED, **arguments):
-    return RecipeResult(RecipeCall(function.__name__, function, arguments, declared))
+def result(function, version=None, **arguments):
+    return RecipeResult(RecipeCall(function.__name__, function, arguments, version=version))
 
 
 def names(key):
@@ -159,8 +160,7 @@ class TestRecipeResult:
         assert result(other, twice=1).key().digest == result(recipe, factor=2).key().digest
 
     def test_a_declared_version_counts(self):
-        versions = (Declarations(version=version) for version in (None, "1", "2"))
-        found = [result(recipe, declared).key() for declared in versions]
+        found = [result(recipe, version).key() for version in (None, "1", "2")]
         assert len({key.digest for key in found}) == 3
         assert "declared version" in names(found[1])
 

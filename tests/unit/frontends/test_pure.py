@@ -9,9 +9,9 @@ import pytest
 import kcl
 from kcl.errors import UnknownInput
 from kcl.frontends.pure import PureResult, key_parts
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 
-PURE = Declarations((), "1", pure=True)
+PURE = (), "1", True
 ran = []
 
 
@@ -27,7 +27,7 @@ def recipe(factor=2):
 
 def result(factor=2, declared=PURE):
     ran.clear()
-    return PureResult(RecipeCall("recipe", recipe, {"factor": factor}, declared))
+    return PureResult(RecipeCall("recipe", recipe, {"factor": factor}, *declared))
 
 
 class TestPureResult:
@@ -58,7 +58,7 @@ class TestPureResult:
         """The key comes without the recipe; parameters and version decide it."""
         keys = [result(factor).key().digest for factor in (2, 3, 2)]
         assert keys[0] == keys[2] != keys[1]
-        assert result(2, Declarations((), "2", pure=True)).key().digest != keys[0]
+        assert result(2, ((), "2", True)).key().digest != keys[0]
         assert ran == []
 
     def test_it_runs_on_a_miss(self):
@@ -98,7 +98,7 @@ def of_either():
 )
 def test_front_ends(function, ends):
     """The names in the code of a recipe tell its front end, if it names one."""
-    one = PureResult(RecipeCall(function.__name__, function, {}, PURE))
+    one = PureResult(RecipeCall(function.__name__, function, {}, *PURE))
     one.key()
     assert one.front_ends == ends
 
@@ -111,7 +111,7 @@ def made(number):
 
 
 def call(function=recipe, version="1", depends=(), **given):
-    return RecipeCall("recipe", function, given, Declarations(depends, version, pure=True))
+    return RecipeCall("recipe", function, given, depends, version, pure=True)
 
 
 def thing(number):

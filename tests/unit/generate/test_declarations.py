@@ -46,7 +46,7 @@ class TestDeclare:
 
     def test_nothing_declared(self):
         """Without arguments the decorator is as the bare one."""
-        nothing = declarations.Declarations()
+        nothing = {"depends": (), "version": None, "pure": False}
         assert kcl.kernel()(constant).declared == kcl.kernel(constant).declared == nothing
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from kcl.cache.key import Key, Part
 from kcl.generate import evidence
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 
 KEY = Key([Part("kcl", "1"), Part("declared version", "7"), Part("record", "digest")])
 
@@ -21,7 +21,7 @@ def recipe(block, dtype, odd):
 def test_of_a_recipe():
     """What a recipe returned stands beside the parts of its key, its parameters and its text."""
     arguments = {"block": 16, "dtype": np.float32, "odd": Unspeakable()}
-    call = RecipeCall("recipe", recipe, arguments, Declarations())
+    call = RecipeCall("recipe", recipe, arguments)
     found = evidence.of_result(evidence.of_one_call("made", []), call, KEY)
     assert found.record["calls"] == [{"function": "made", "place": "", "arguments": []}]
     assert found.record["beside"] == [
@@ -47,7 +47,7 @@ def test_a_recipe_without_a_text():
     """A recipe whose source is not to be found has none, and is described all the same."""
     names = {"__name__": "gone"}
     exec(compile("def gone(): pass", "<nowhere>", "exec"), names)
-    found = evidence.of_recipe(RecipeCall("gone", names["gone"], {}, Declarations()))
+    found = evidence.of_recipe(RecipeCall("gone", names["gone"], {}))
     assert found.texts == {"code gone": ""}
 
 

@@ -10,7 +10,7 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.frontends.pure import PureResult
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues, Generate
 
 
@@ -51,7 +51,7 @@ def test_a_switch_that_only_the_unit_tells(monkeypatch, looks):
     def either(is_source=False):
         return kcl.Source("", entry="f", arguments=[]) if is_source else tripled()
 
-    result = PureResult(RecipeCall("either", either, {}, Declarations((), "1", pure=True)))
+    result = PureResult(RecipeCall("either", either, {}, (), "1", pure=True))
     for _ in range(2):
         with Lead("either") as lead:
             obtain(Generate(result), CallValues({"x": np.dtype(np.float32)}), lead)

@@ -15,7 +15,7 @@ from kcl.cache.faults import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
 from kcl.frontends import RecipeResult
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments
 
@@ -39,7 +39,7 @@ def tripled():
 def stage(recipe=doubled, **parameters):
     """Return the stage of a Kernel that nothing is known about, in a cache that has only files."""
     layers.reset()
-    call = RecipeCall(recipe.__name__, recipe, parameters, Declarations())
+    call = RecipeCall(recipe.__name__, recipe, parameters)
     return Generate(RecipeResult(call))
 
 

@@ -1,9 +1,9 @@
 """kcl.launch.write: what cannot be written as Python is named; calls are played in test_launch and test_replay."""
 
+import numpy as np
 import pytest
 
 from kcl.launch.recording import (
-    AllocatedOutput,
     Allocation,
     Allocator,
     Mark,
@@ -24,7 +24,9 @@ ARRAYS = {
 def recording(size=4, number="_kcl_float(a)", **beside):
     """Return a recording of a call of the kernel above."""
     last = Mark(number) if isinstance(number, str) else number
-    step = Step("f", {**ARRAYS, 2: ("_set_arg_multi", (last,))}, ((size,), None, None), ())
+    step = Step("f", 3)
+    step.arguments = {**ARRAYS, 2: ("_set_arg_multi", (last,))}
+    step.sizes, step.flags = ((size,), None, None), ()
     noted = Recording()
     facts = {"steps": [step], "waited": ["x", "y"], "written": ["y"], "outputs": ("y",)}
     vars(noted).update(facts | beside)
@@ -33,8 +35,10 @@ def recording(size=4, number="_kcl_float(a)", **beside):
 
 def allocated(value):
     """Return an output that is made of this size."""
-    given = QueueMark("_kcl_queue"), value, "f4"
-    return AllocatedOutput("_kcl_made0", given, {"allocator": Allocator("_kcl_allocator")}, {}, 0)
+    made = Recording().array(QueueMark("_kcl_queue"), (4,), np.dtype("f4"))
+    made.positional = QueueMark("_kcl_queue"), value, "f4"
+    made.keywords = {"allocator": Allocator("_kcl_allocator")}
+    return made
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ def test_what_cannot_be_written_is_named(form, beside, said):
 def test_allocation():
     """An output is allocated by the allocator of the call, in the bytes of the signature."""
     made = allocated((4,))
-    made = made._replace(keywords={**made.keywords, "data": Allocation(64)})
+    made.keywords["data"] = Allocation(64)
     written = Script(FORM, recording(made=[made]))
     assert "data=_kcl_allocator(_kcl_c" in written.text
     assert {(4,), "f4", 64} <= {*written.cells}

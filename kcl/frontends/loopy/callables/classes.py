@@ -17,8 +17,8 @@ from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.plain import SIMPLE, package_of, refuse
-from kcl.generate import GENERATORS, distributions
+from kcl.frontends.loopy.plain import SIMPLE, loaded, package_of, refuse
+from kcl.generate import GENERATORS, distributions, top_of
 
 # The flag of a type that a class statement made, or that behaves like one.
 HEAP = 1 << 9
@@ -44,7 +44,7 @@ NOT_IN_CLASS = {
 _OF_PYTOOLS = ("_pytools_", "_memoize_dic")
 # The names under which libraries remember hashes, and loopy what it has computed.
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
-_COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
+_COMPUTED = {"_cache_manager", "_cached_written_variables"}
 # The builtin classes whose content an object that extends them shows.
 _SHOWING = (
     *(object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray),
@@ -53,9 +53,9 @@ _SHOWING = (
 # Those of them whose content nothing changes.
 _UNCHANGING: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 # The packages whose objects have all their content in attributes.
-_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
+_PYTHON_ONLY = {"loopy", "pymbolic", "pytools"}
 # The packages whose objects hide a content that nothing changes.
-_IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
+_IMMUTABLE = {"islpy", "constantdict", "immutables"}
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
@@ -83,8 +83,7 @@ def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
 
 def enum_type() -> Any:
     """Return the type of enumerations for `isinstance`: an empty tuple if `enum` is not imported."""
-    module = sys.modules.get("enum")
-    return module.EnumMeta if module is not None else ()
+    return loaded("enum", "EnumMeta", ())
 
 
 def is_plain(kind: type) -> bool:
@@ -154,9 +153,7 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
         return theirs or any(package_of(base) in _PYTHON_ONLY for base in kind.__mro__)
     member = static(kind, name)
     module = getattr(getattr(member, "func", None), "__module__", None) or ""
-    return type(member).__name__ == "cached_property" and (
-        theirs or module.partition(".")[0] in _PYTHON_ONLY
-    )
+    return type(member).__name__ == "cached_property" and (theirs or top_of(module) in _PYTHON_ONLY)
 
 
 def static(kind: type, name: Any) -> Any:

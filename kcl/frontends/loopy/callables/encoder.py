@@ -60,24 +60,26 @@ _DESCRIPTORS = (
     types.MethodWrapperType,
 )
 # What C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
-_FUNCTION_LIKE = frozenset(
-    (
-        *(
-            "cython_function_or_method",
-            "fused_cython_function",
-            "nb_func",
-            "nb_method",
-            "instancemethod",
-        ),
-        *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
-    )
-)
+_FUNCTION_LIKE = {
+    *(
+        "cython_function_or_method",
+        "fused_cython_function",
+        "nb_func",
+        "nb_method",
+        "instancemethod",
+    ),
+    *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
+}
 _CACHE = type(functools.lru_cache(len))
 _OF_PARTS: dict[type, tuple[str, ...]] = {
     functools.partial: ("func", "args", "keywords", "__dict__"),
     functools.partialmethod: ("func", "args", "keywords"),
     functools.cached_property: ("func",),
 }
+
+
+# What writes the text of a value of some class.
+Write = Callable[["Encoder", Any], str]
 
 
 class Encoder(Modes):
@@ -372,19 +374,19 @@ def _ordered(item: Any) -> Any:
     return list(item) if hasattr(item, "__next__") else item
 
 
-def _contained(row: ContainerKind) -> Callable[[Encoder, Any], str]:
+def _contained(row: ContainerKind) -> Write:
     return lambda encoder, value: row.text(value, [*map(encoder.encode, row.items(value))])
 
 
 # Containers, and instances of classes that extend them.
-_CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
+_CONTAINERS: dict[type, Write] = {
     **{kind: _contained(row) for kind, row in CONTAINERS.items()},
     bytearray: lambda _, value: (
         f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})"
     ),
 }
 # The content of an instance as the builtin type that its class extends.
-_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+_BUILTIN: dict[type, Write] = {
     **_CONTAINERS,
     str: lambda encoder, value: encoder.encode(str.__str__(value)),
     int: lambda encoder, value: encoder.encode(int.__int__(value)),
@@ -397,7 +399,7 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
 }
 # Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
 # the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
-_UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
+_UNORDERED = {"callables_table", "happens_after", "iname_slab_increments", "inames"}
 
 
 def _isl(encoder: Encoder, value: Any) -> str:
@@ -425,7 +427,7 @@ def _of_namedisl(encoder: Encoder, value: Any) -> str:
 
 
 # The objects of the generators that have texts of their own, by the name of the class.
-_OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
+_OF_GENERATORS: dict[str, Write] = {
     **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
     "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
     # These are lists after a pickle.
@@ -443,7 +445,7 @@ def _cell(encoder: Encoder, value: types.CellType) -> str:
         return "<empty>"
 
 
-_COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
+_COMPOSED: dict[type, Write] = {
     **_CONTAINERS,
     slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
     types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
@@ -502,7 +504,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
 
 
 # What Python gives the members of an enumeration.
-_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
+_OF_MEMBERS = {"_value_", "_name_", "__objclass__", "_sort_order_"}
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:

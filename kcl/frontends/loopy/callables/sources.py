@@ -16,7 +16,8 @@ from itertools import chain
 
 from kcl.base import process
 from kcl.errors import UnknownInput
-from kcl.generate import distributions, files
+from kcl.frontends.loopy.plain import loaded
+from kcl.generate import distributions, files, top_of
 
 _GAP = r"(?:[ \t]|\\\n)+"
 # An import wherever it stands in a line, also in code that Python cannot parse: more names are only more files.
@@ -31,12 +32,12 @@ def parts(name: str) -> dict[str, str]:
     """Return the digests of the files that a module of the program counts by."""
     digests: dict[str, str] = {}
     # The list is a copy: another thread may import a module meanwhile.
-    loaded = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    loaded_files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     waiting = [name]
     while waiting:
         module = waiting.pop()
-        package = getattr(sys.modules.get(module), "__package__", None) or module
-        top = package.partition(".")[0]
+        package = loaded(module, "__package__") or module
+        top = top_of(package)
         place = distributions.place_of(top) if top else None
         if f"module {top}" in digests or place is None:
             continue
@@ -45,14 +46,14 @@ def parts(name: str) -> dict[str, str]:
         paths = [place.path]
         # A namespace may have several folders.
         if os.path.isdir(place.path):
-            paths = [*getattr(sys.modules.get(top), "__path__", paths)]
+            paths = [*loaded(top, "__path__", paths)]
         listed = [[*files.listed((("", path),))] for path in paths]
         is_packed = not os.path.exists(place.path)
         # The place is neither a file nor in an archive.
         if is_packed and os.path.isdir(listed[0][0].path):
             continue
         for file in chain.from_iterable(listed):
-            if file.changed > process.began() and (is_packed or file.path in loaded):
+            if file.changed > process.began() and (is_packed or file.path in loaded_files):
                 raise UnknownInput(f"{file.path} was changed after the process began")
         digests[f"module {top}"] = " ".join(
             [

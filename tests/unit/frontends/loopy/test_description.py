@@ -13,7 +13,7 @@ def recipe(block=16, dtype=np.float32):
 
 
 def listed(unit):
-    return description.listing(unmade.record_of(unit), description.parameters)
+    return description.listing(unmade.record_of(unit))
 
 
 class TestListing:

@@ -7,9 +7,10 @@ import pytest
 from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.layer import Layer
+from kcl.code import WarningFact
 from kcl.frontends.loopy import moment, proofs
 
-SAID = proofs.WarningFact("builtins", "UserWarning", "said", "", 3)
+SAID = WarningFact("builtins", "UserWarning", "said", "", 3)
 QUIET, SAYING = proofs.Proof(False, (), {}), proofs.Proof(True, (SAID,), {"unit": "u"})
 
 

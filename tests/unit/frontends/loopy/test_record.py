@@ -123,7 +123,7 @@ class TestChains:
         described = description.listing(both)
         functions = ["make_kernel", "rename_iname", "rename_iname", "fuse_kernels"]
         assert [one["function"] for one in described["calls"]] == functions
-        assert described["calls"][3]["arguments"][0] == ["1", "[call 2, call 3, call 2, call 2]"]
+        assert described["calls"][3]["arguments"][0][1] == "[call 2, call 3, call 2, call 2]"
         both.made(listing)
         counts = [listing.carried.count(one) for one in (root, left, right, again, both)]
         assert counts == [1] * 5

@@ -9,7 +9,7 @@ import kcl.loopy as lp
 from kcl import frontends
 from kcl.frontends.loopy import proofs, recorder
 from kcl.generate import carrying
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
@@ -32,7 +32,7 @@ class TestWaiting:
         assert recorder.is_on()
         with carrying():
             assert not recorder.is_on()
-            call = RecipeCall("make", make, {}, Declarations())
+            call = RecipeCall("make", make, {})
             with frontends.recording(call):
                 assert recorder.in_recipe()
                 with carrying():

@@ -10,7 +10,7 @@ import kcl.loopy as lp
 from kcl.frontends import RecipeResult
 from kcl.frontends.loopy import unmade
 from kcl.frontends.loopy.result import LoopyResult
-from kcl.generate.declarations import Declarations, RecipeCall
+from kcl.generate.declarations import RecipeCall
 
 
 def recipe(factor=2):
@@ -18,7 +18,7 @@ def recipe(factor=2):
 
 
 def result(function, **arguments):
-    return RecipeResult(RecipeCall(function.__name__, function, arguments, Declarations()))
+    return RecipeResult(RecipeCall(function.__name__, function, arguments))
 
 
 class TestLoopyResult:

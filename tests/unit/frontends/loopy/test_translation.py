@@ -1,5 +1,6 @@
 """kcl.frontends.loopy.translation: what it takes, leaves open, generates and refuses."""
 
+import importlib
 import pathlib
 
 import numpy as np
@@ -8,7 +9,7 @@ from executor_cases import called, opened, scale, separated, two_steps
 from loopys_own import loopy as lp
 
 import kcl
-from kcl.frontends.loopy.translation import LoopyUnit
+from kcl.frontends.loopy.translation import LoopyUnit, quiet
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -198,3 +199,14 @@ def test_abort_on_a_miss(child):
     aborting = {"LOOPY_ABORT_ON_CACHE_MISS": "1"}
     assert "run once without it" in said(**aborting)
     assert said(**aborting, LOOPY_NO_CACHE="1") == said() == said(**aborting) == 2.0
+
+
+def test_quiet():
+    """loopy's own disk caches are off while loopy may run for kcl, and as before in any other block."""
+    loopy = importlib.import_module("loopy")
+    before, found = loopy.CACHING_ENABLED, []
+    for may_run in (False, True):
+        with quiet(may_run):
+            found.append(loopy.CACHING_ENABLED)
+    assert found == [before, False]
+    assert loopy.CACHING_ENABLED is before

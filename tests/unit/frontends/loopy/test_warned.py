@@ -9,8 +9,8 @@ import warnings
 import pytest
 
 import kcl.loopy as lp
+from kcl.code import WarningFact
 from kcl.frontends.loopy import warned
-from kcl.frontends.loopy.proofs import WarningFact
 from kcl.frontends.loopy.record import CallSite
 from kcl.generate import distributions
 
