@@ -1,4 +1,4 @@
-"""A recipe on the line: its function, its parameters, and the user's declarations."""
+"""A call of a recipe: its function, its parameters, and the user's declarations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RecipeCall(NamedTuple):
     depends: tuple[Any, ...] = ()
     version: str | None = None
     pure: bool = False
-    # Parameters that kcl fills in, and no caller: the sizes of a launch (`kcl.choices.sizes`).
+    # Parameters that kcl gives and not the caller: the sizes of a launch (`kcl.choices.sizes`).
     sizes: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def version_parts(self) -> list[Part]:
-        """The part of a key for the version, if one is declared."""
+        """The key part of the version; none if no version is declared."""
         return [] if self.version is None else [Part("declared version", self.version)]
 
     def run(self) -> object:
@@ -35,12 +35,12 @@ class RecipeCall(NamedTuple):
 
     @property
     def written(self) -> FunctionType:
-        """The function that the user wrote, below decorators that keep it as `functools.wraps` does."""
+        """The function that the user wrote, without its decorators, as far as they use `functools.wraps`."""
         return below(self.function)
 
 
 def below(function: Any) -> FunctionType:
-    """Return the innermost function below decorators."""
+    """Return the innermost function below decorators that use `functools.wraps`."""
     while isinstance(getattr(function, "__wrapped__", None), FunctionType):
         function = function.__wrapped__
     innermost: FunctionType = function

@@ -24,14 +24,14 @@ ROOMS = {
     "cache": 15550,
     "generate": 10240,
     "frontends": 47220,
-    "programs": 8985,
+    "programs": 9480,
     "drivers": 15169,
     "bundle": 4778,
     "remote": 9180,
     "choices": 28085,
     "inspect": 22554,
     "workers": 1516,
-    "integrations": 4348,
+    "integrations": 4400,
     "cli": 15286,
 }
 SLACK = 0.03  # of a room: an ordinary option fits
