@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The public names, by the modules that have them.
+# Module -> the public names that it defines.
 _NAMES = {
     "kcl.base.events": "Event add_hook stats",
     "kcl.option": "option",
@@ -85,13 +85,13 @@ _NAMES = {
     "kcl.choices.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
-# No module imports one above itself: it calls `kcl.base.port` with a name of these tables, which have the module of each.
+# A module never imports a module above itself: it calls `kcl.base.port` with a name of one of these two tables.
 PORTS = {
     "executor": "kcl.frontends.loopy.executor",
     "kernels": "kcl.handle",
     "units": "kcl.frontends.loopy.units",
 }
-# A launch goes on without these.
+# An installation may leave these modules out.
 TOOLS = {
     "dump": "kcl.inspect.dump",
     "journal": "kcl.inspect.history.journal",
@@ -105,7 +105,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 __all__ = list(_HOMES)
 
 
-# A type checker knows the names above, and no other.
+# Hidden from type checkers, which know the names from the imports above.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
@@ -116,7 +116,7 @@ if not TYPE_CHECKING:
         import importlib
 
         module = importlib.import_module(home)
-        # The module keeps the value, so the next use does not come here.
+        # Kept in the module, so that `__getattr__` is not called for this name again.
         value = globals()[name] = module if name == "option" else getattr(module, name)
         return value
 

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command of the command line; running a program does without the imports of the other commands."""
+    """Run the command line. `kcl run` is handled first, without importing the other commands."""
     if sys.argv[1:2] == ["run"]:
         from kcl.integrations import runner
 
@@ -16,12 +16,12 @@ def main() -> None:
 def _command() -> None:
     import gc
 
-    # A command ends soon: garbage collection during its imports and listings costs more than it frees.
+    # A command ends soon, so garbage collection costs more than it frees.
     gc.set_threshold(1_000_000)
     try:
         from kcl import cli
     except KeyboardInterrupt:
-        # A running command prints the same words.
+        # The same words as an interrupt of a running command prints.
         raise SystemExit("\nAborted!") from None
     cli.main()
 

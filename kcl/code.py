@@ -1,6 +1,6 @@
 """Code: the output of a front end for a recipe's result, and the functions that make it ready to launch.
 
-Dtypes are texts here, as in keys and in the rows of the generator layer. A row is what that layer stores of a code.
+Dtypes are texts here, as in keys and in entries. A *row* is the entry of the generator layer for one code.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-# For each argument that is taken apart: (index, name) of each of its parts.
+# For each argument that the caller gives as one object array: (index, name) of the argument for each element.
 Packed = dict[str, list[tuple[Any, str]]]
 
 
 class Argument(NamedTuple):
     """One argument of a kernel: its dtype as text (empty if the recipe left it open), and whether it is required.
 
-    Made by a front end or of a row; ends in the launcher and in the words of refused calls.
+    Made by a front end or of a row; ends in the launcher and in the messages of refused calls.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Invoker(NamedTuple):
 
     Made by a front end or of a row; ends as the function of LaunchableCode.
 
-    `packed` maps an argument that the caller gives as one object array to the arguments of its parts: a list of
+    `packed` maps an argument that the caller gives as one object array to the arguments for its elements: a list of
     (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
-    `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
-    the user wants to see the OpenCL C (True: printed; a path: written there). `warned` lists the warnings that the
-    front end gave as it generated the code, with the fields of `kcl.frontends.loopy.proofs.WarningFact`.
+    `inferred` has the dtypes that the front end found for arguments that the recipe left open. `shown` says where the user
+    wants to see the OpenCL C (True: printed; a path: written there). `warned` lists the warnings that the front end gave
+    while it generated the code, with the fields of `kcl.frontends.loopy.proofs.WarningFact`.
     """
 
     front_end: str
@@ -78,7 +78,7 @@ class Code(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Digest of everything that a launch depends on; equal contents are bound once."""
+        """Digest of everything that a launch depends on; codes with equal digests share a launcher."""
         hasher = hashlib.sha256()
         text, invoker = self
         beside = repr((text.options, invoker.function, invoker.packed, invoker.dtypes))
@@ -98,8 +98,8 @@ class LaunchableCode(NamedTuple):
 
     Made by the first stage; ends in the launcher.
 
-    `choice` has the dtypes of the arguments that the code leaves open. `headers` is the digest of the headers' contents
-    at the moment when the code was made ready for a context. The line's own name follows if no other shares its program.
+    `choice` has the dtypes that this call gave for arguments that the recipe left open. `headers` is the digest of the
+    headers' contents when the code was made ready for a context, followed by the line's own name if it shares no program.
     """
 
     code: Code
@@ -110,7 +110,7 @@ class LaunchableCode(NamedTuple):
 
 
 def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
-    """Make code ready: its invoker becomes a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
+    """Execute the invoker's source; it defines `function(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
     Registers the structure dtypes that the invoker looks up. Raises ValueError if a name already stands for another
     layout, and the errors of executing the invoker's source.
@@ -124,7 +124,7 @@ def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
 
 
 def show(generated: Code) -> None:
-    """Print or write the OpenCL C at the user's wish, as loopy's executor does, without its colours."""
+    """Print or write the OpenCL C where the user wants it, as loopy's executor does, but without colours."""
     target = generated.invoker.shown
     if target is True:
         print(generated.text.source)
@@ -134,7 +134,7 @@ def show(generated: Code) -> None:
 
 
 def file_name(generated: Code) -> str:
-    """Name the invoker in tracebacks."""
+    """Return the file name that tracebacks show for the invoker."""
     return f"<kcl invoker of {generated.text.kernel}>"
 
 
@@ -154,7 +154,7 @@ def _register(name: str, layout: Any) -> None:
 def layout_of(dtype: Any) -> Any:
     """Describe a numpy dtype as JSON: a string, or the names, layouts, offsets, size and alignment of its fields.
 
-    Titles of fields are included: pyopencl's vector types have titles.
+    Titles of fields are included, since pyopencl's vector types have them.
     """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -175,7 +175,7 @@ def layout_of(dtype: Any) -> Any:
 
 
 def dtype_from(layout: Any) -> Any:
-    """Build the numpy dtype that `layout_of` described."""
+    """Return the numpy dtype of a layout from `layout_of`."""
     import numpy as np
 
     if isinstance(layout, str):
@@ -199,7 +199,7 @@ def dtype_text(dtype: Any) -> str:
 
 
 def structures() -> list[tuple[str, Any]]:
-    """List the structures registered with a name in C, which no dtype holds; vectors are left out."""
+    """List the structure types that are registered with pyopencl, with their names in C; vector types are left out."""
     from pyopencl.cltypes import vec_type_to_scalar_and_count
     from pyopencl.compyte.dtypes import TYPE_REGISTRY
 

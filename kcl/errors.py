@@ -59,9 +59,9 @@ class CacheFault(KclError):
 
 
 class DamagedEntry(CacheFault):
-    """The bytes of an entry are torn, altered, of another key or of another format.
+    """The bytes of an entry are torn or altered, or belong to another key or format.
 
-    Look-ups set such an entry aside; under ``KCL_STRICT=fault`` they raise this.
+    A look-up moves a damaged entry into the quarantine. Under ``KCL_STRICT=fault`` it raises this error.
 
     >>> issubclass(kcl.DamagedEntry, kcl.CacheFault)
     True

@@ -1,12 +1,12 @@
-"""A line: a call's arguments become code, then a program, then a launcher, and each is made once.
+"""`Line`: turns the arguments of a call into code, a program and a launcher. Each of them is made once.
 
     with line.lead() as lead:                          # others that want the same wait until this block ends
         ready = line.code(queue, call, lead)           # stage 1: the generator layer
         launcher = line.launcher(queue, ready, lead)   # stage 2: the binary layer; once per queue, code and thread
 
-Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`) and live as
-long, so that a program that makes the same Kernel again, in a loop, loads nothing again. Of codes that no Kernel uses
-any more kcl keeps the launchers of the last ones.
+Both stages go through `kcl.cache.lookup.obtain`. Launchers are kept in an attribute of the user's queue or context
+(`Bindings`) and live as long as that, so that a program that makes the same Kernel again and again loads nothing twice.
+Launchers of code that no Kernel uses any more are dropped, except the `KEPT` last ones.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Launch = Callable[..., cl.Event]
-# A chooser raises one of these if it cannot know the sizes of a call, and a queue without bindings does, too.
+# What a chooser raises if it cannot find the sizes of a call; reading the bindings of a new queue raises one, too.
 UNKNOWN = (AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 
-# The attribute of the user's queue or context that holds its bindings.
+# The attribute of the user's queue or context with its bindings.
 _ATTRIBUTE = "_kcl_bindings"
-# The number of codes whose launchers are kept though no Kernel uses them any more.
+# The number of codes whose launchers are kept although no Kernel uses them any more.
 KEPT = 48
 # Numbers for the lines of this process.
 _numbers = itertools.count()
 
 
 class Bindings:
-    """The launchers for one queue or context object of the user; they die with that object.
+    """The launchers for one queue or context object of the user, released with that object.
 
-    Launchers are kept by the digest of their code and by thread, since two threads cannot share a `cl.Kernel`.
+    `launchers` has them by digest of the code and thread, since two threads cannot share a `cl.Kernel`.
     """
 
     __slots__ = ("__weakref__", "build", "device", "launchers", "own_events")
 
     def __init__(self, build: Build, device: cl.Device) -> None:
         self.build = build
-        # One object for all queues of a device.
+        # The same object for all queues of a device.
         self.device = device
-        # Events that are known to be of the queue.
+        # Events known to belong to the queue.
         self.own_events: dict[cl.Event, None] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
@@ -68,13 +68,13 @@ class AllBindings:
     """All bindings of this process, and the lines that use them."""
 
     def __init__(self) -> None:
-        # Another object after each change of the place of kcl's files: a line that has the former one looks up again.
+        # Replaced when the place of kcl's files changes: a line with the old object looks its code up again.
         self.epoch = object()
-        # By the digest of a code: the lines of living Kernels that asked for its launcher. The last one is at the end.
+        # Digest of a code -> the living lines that use its launcher. The code asked for last is at the end.
         self.users: dict[str, weakref.WeakSet[Line]] = {}
-        # True if a line has ended since launchers were released.
+        # True if some Line was collected since launchers were last released.
         self.has_unused = False
-        # By their ids, and no set: one step lists them, while other threads add more.
+        # A dictionary by id and not a set: it can be listed in one step while other threads add to it.
         self.bindings: weakref.WeakValueDictionary[int, Bindings] = weakref.WeakValueDictionary()
         self.devices: dict[cl.Device, cl.Device] = {}
 
@@ -94,10 +94,10 @@ _state = process.own(AllBindings)
 
 
 class Line(process.LockedState):
-    """The line of one result, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
+    """The way from one Result to launchers, with its ready code by the dtypes of the `open` arguments. Thread-safe.
 
-    It is the chooser of a Kernel whose recipe has neither sizes nor a space (`kcl.choices`). It shares no program whose
-    variables outlive a launch.
+    If a recipe has neither sizes nor a space, its Kernel has a Line as chooser (see `kcl.choices`). A program whose
+    variables outlive a launch is not shared with other lines.
     """
 
     __slots__ = (
@@ -133,14 +133,13 @@ class Line(process.LockedState):
         # The parameters and the function of the recipe, if there is one.
         self.parameters = parameters
         self.function = function
-        # The one context that an executor serves, 0 for a Kernel that serves any. The digests of an executor's code end
-        # with it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers
-        # keeps its pointer from being used again.
+        # The context of an executor; 0 for a Kernel, which serves any context. An executor's digests end with it, so that
+        # executors share no launchers with Kernels. Bindings keep their context alive, so the pointer is not used again.
         self.context_pointer = context_pointer
         self.generate = Generate(result)
         # None before the first look-up.
         self.open: tuple[str, ...] | None = None
-        # The digest of the code that a call tries first: a played call looks at dtypes itself.
+        # The digest of the code that a call tries first, whatever its dtypes: a played call checks them itself.
         self.sole = ""
         # The arguments that a call gives as one object.
         self.packed: Packed = {}
@@ -148,18 +147,18 @@ class Line(process.LockedState):
         self._epoch: object = None
         self._all = _state()
         self._own: set[BuiltProgram] = set()
-        # It ends the digest of the headers of a code whose program this line shares with no other.
+        # Appended to the headers' digest of code whose program must not be shared.
         self._token = f" line {next(_numbers)}"
 
     def __del__(self) -> None:
-        # One step, and no lock: this comes at any point of any thread.
+        # No lock, since this may run at any point of any thread.
         self._all.has_unused = True
 
-    # What a Kernel asks of its chooser: see `kcl.choices`.
+    # The methods of a chooser: see `kcl.choices`.
 
     @property
     def state(self) -> str:
-        """The number of variants by dtypes, in words."""
+        """How many variants were generated, in words."""
         return f"{len(self.ready)} variant(s) generated" if self.ready else "nothing generated yet"
 
     def general(self) -> Line:
@@ -167,32 +166,32 @@ class Line(process.LockedState):
         return self
 
     def use(self, _queue: Any, _arguments: Any, launch: Callable[[Line], T]) -> T:
-        """Launch."""
+        """Call `launch` with the line itself: there is nothing to choose."""
         return launch(self)
 
     def bind(self, _queue: Any, _arguments: Any, bind: Callable[[Line], Launch]) -> Launch:
-        """Bind."""
+        """Call `bind` with the line itself."""
         return bind(self)
 
     def asked(self, _holder: Any, _values: Any) -> tuple[Line, Callable[[], list[str]]]:
-        """Return the line itself, and no words on how it was chosen."""
+        """Return the line itself, and a function that explains the choice: it returns no lines."""
         return self, list
 
     def lead(self) -> Lead:
-        """Return the lead of one launch: as long as it is held, others wait for what this thread makes."""
+        """Return the lead of one launch. While it is held, others wait for the code and the program of this thread."""
         return Lead(self.name, self.parameters, shown)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of the code; none while they are unknown."""
+        """The arguments of the kernel; none while they are unknown."""
         for ready in self.ready.values():
             return ready.code.invoker.arguments
         return self.generate.arguments
 
     def drop_sizes(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
-        """Return the arguments without sizes that the code does not take; all of them while it is unknown.
+        """Return a call's arguments without sizes that the code does not take; unchanged while the code is unknown.
 
-        If the code is new, raises RecipeError for sizes that it cannot have.
+        With `is_new` raises RecipeError for sizes that the code cannot have.
         """
         if self.sizes is None or not self.arguments:
             return arguments  # type: ignore[no-any-return]
@@ -200,7 +199,7 @@ class Line(process.LockedState):
         return self.sizes.taken(self.function, names, arguments, is_new)  # type: ignore[no-any-return]
 
     def missing_error(self, parts: Iterable[str]) -> Exception:
-        """Return the front end's error for a launch without some arrays, or without parts of packed ones."""
+        """Return the front end's error for a launch that lacks arrays, or elements of packed ones."""
         wholes = {part: name for name, parts in self.packed.items() for _index, part in parts}
         names = sorted({wholes.get(part, part) for part in parts})
         return frontends.of(self.generate.front_end).missing(self.name, names)
@@ -208,7 +207,7 @@ class Line(process.LockedState):
     def find_launcher(
         self, queue: cl.CommandQueue, arguments: Mapping[str, Any]
     ) -> Launcher | None:
-        """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
+        """Return the launcher for these dtypes, this queue and this thread; None if there is none yet."""
         ready = self.ready.get(
             tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()])
         )
@@ -218,7 +217,7 @@ class Line(process.LockedState):
     def code(
         self, holder: cl.Context | cl.CommandQueue, call: CallValues, lead: Lead
     ) -> LaunchableCode:
-        """Return code that is ready to launch: known here, from the generator layer or made now.
+        """Return code that is ready to launch: kept here, from the generator layer, or made now.
 
         Raises MissingArguments for a launch without a required array; the recipe's own error; RecipeError; CacheMiss.
         """
@@ -244,7 +243,7 @@ class Line(process.LockedState):
     ) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
-        Raises pyopencl's own error where the source does not compile, and CacheMiss.
+        Raises pyopencl's own error if the source does not compile, and CacheMiss.
         """
         bindings, digest = bindings_of(holder), ready.digest
         launcher = bindings.launchers.get((digest, get_ident()))
@@ -252,7 +251,7 @@ class Line(process.LockedState):
             build, text = bindings.build, ready.code.text
             program = build.program(BuildRequest(text), build.digest(text, ready.headers), lead)
             if ready.headers.endswith(self._token):
-                # The values of the program live as long as this Kernel.
+                # Kept alive, since the values of the program's variables must live as long as this Kernel.
                 self._own.add(program)
             launcher = program.launcher(ready, bindings.own_events)
             bindings.launchers[digest, get_ident()] = launcher
@@ -263,9 +262,9 @@ class Line(process.LockedState):
         return launcher
 
     def serves(self, holder: cl.Context | cl.CommandQueue) -> bool:
-        """Return True if another executor may take this line: code is ready for its context, and shared.
+        """Return True if another executor may use this line: it has ready code for the context, and shares its program.
 
-        Each executor has the variables that outlive a launch for itself.
+        Programs whose variables outlive a launch are not shared, since each executor has its own variables.
         """
         is_here = self.context_pointer == pointer_of(holder)
         ready = tuple(self.ready.values()) if is_here else ()
@@ -277,7 +276,7 @@ class Line(process.LockedState):
             show(ready.code)
         if ready.code.invoker.warned:
             frontends.of(ready.code.invoker.front_end).warn_again(ready.code.invoker.warned)
-        # A launcher was built with the headers of its moment. With other headers the same code needs another one.
+        # A launcher was built with the headers of its time: if they have changed, the same code needs another one.
         headers = build.headers_digest(ready.code.text)
         headers += self._token if build.keeps_state(ready.code.text) else ""
         executor = f" {self.context_pointer}" if self.context_pointer else ""
@@ -285,11 +284,11 @@ class Line(process.LockedState):
 
     def _keep(self, ready: LaunchableCode) -> None:
         base = self.generate.base
-        # Another thread found the generators changed: the next call looks again.
+        # Another thread has found that the unit was edited: the next call looks again.
         if base is None:
             return
         with self.lock:
-            # In this order, since calls read without the lock: first the code, then what leads to it.
+            # In this order, since calls read without the lock: first the code, then the attributes by which it is found.
             self.packed = base.packed
             self.ready[ready.choice] = ready
             self.open = base.names
@@ -297,14 +296,14 @@ class Line(process.LockedState):
                 self.sole = ready.digest
 
     def _forget(self) -> None:
-        """Forget the code: its look-up used the former place of kcl's files."""
+        """Forget the code, since it was looked up in the former place of kcl's files."""
         with self.lock:
             self._epoch, self.open, self.sole = _state().epoch, None, ""
             self.ready.clear()
 
 
 def of_call(call: RecipeCall, sizes: Any = None) -> Line:
-    """Return the line of a recipe with its parameters; a pure recipe does not run on a hit."""
+    """Return the line of a recipe call."""
     result: Result = RecipeResult(call)
     if call.declared.pure:
         from kcl.frontends.pure import PureResult
@@ -314,9 +313,9 @@ def of_call(call: RecipeCall, sizes: Any = None) -> Line:
 
 
 def _release_unused() -> None:
-    """Release the launchers of codes that no Kernel uses, but for those that were asked for last."""
+    """Release the launchers of codes that no Kernel uses any more, except the `KEPT` last ones."""
     state = _state()
-    # A look at all of them takes a tenth of the time of a look-up. As a quarter more may be there, few launchers pay it.
+    # Checking all of them takes a tenth of the time of a look-up, so it is done only if there are a quarter too many.
     if not state.has_unused or len(state.users) <= KEPT + KEPT // 4:
         return
     state.has_unused, holders = False, state.launchers()
@@ -337,11 +336,11 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         is_queue = isinstance(holder, cl.CommandQueue)
         device = holder.device if is_queue else build.devices[0][0]
         device = _state().devices.setdefault(device, device)
-        # One step: another thread may be faster.
+        # `setdefault` is one step: another thread may be faster.
         bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build, device))
         _state().bindings[id(bindings)] = bindings
     elif not is_current(bindings.build):
-        # The place of kcl's files changed, and the state with all bindings may be a new one.
+        # The place of kcl's files has changed, and `_state()` may be a new object that does not know these bindings.
         bindings.build = build_of(_context(holder), drivers.of)
         bindings.launchers.clear()
         _state().bindings[id(bindings)] = bindings

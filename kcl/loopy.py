@@ -1,7 +1,7 @@
-"""The face of loopy: `import kcl.loopy as lp` in the place of `import loopy as lp`.
+"""The face of loopy: write `import kcl.loopy as lp` in place of `import loopy as lp`.
 
-Its names are loopy's. kcl records the units that a program makes and transforms. loopy is imported for a question that
-only loopy can answer, or for code that kcl's caches do not hold. Thread-safe as loopy is.
+It has loopy's names. kcl records the calls by which a program makes and transforms units. loopy itself is imported only
+for a question that nothing else can answer, or for code that is not in kcl's caches. As thread-safe as loopy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from loopy import *  # noqa: F403
 
 
-# Code that uses this module uses loopy.
+# For keys: code that uses this module depends on loopy.
 __kcl_lazy_module__ = "loopy"
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()

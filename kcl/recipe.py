@@ -29,14 +29,14 @@ _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
-# Before the program builds a program of its own.
+# At import, before the user's program builds anything itself.
 note_outside_builds()
 
 
 class Recipe(Generic[P]):
-    """A function that builds a kernel; called with its compile-time parameters it gives a Kernel.
+    """A decorated function that builds a kernel. A call with its compile-time parameters returns a Kernel.
 
-    Name, docstring, signature and `__wrapped__` are those of the function.
+    It has the name, docstring and signature of the function, and `__wrapped__`.
 
     >>> import inspect, kcl
     >>> @kcl.kernel
@@ -80,24 +80,23 @@ class Recipe(Generic[P]):
         self._begin()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrive in another process by value, as cloudpickle sends a recipe of a script."""
+        """Unpickle a recipe that was sent by value, as cloudpickle does with a recipe of a script."""
         self.__dict__.update(state)
         self._begin()
 
     def _begin(self) -> None:
         events.listen()
-        # Below decorators too: their module and the user's own may both import a front end's
-        # library.
+        # Also for the innermost function: a decorator's module and the user's own may both import a front end's library.
         for function in (self.function, below(self.function)):
             frontends.recipe_in(function.__globals__, is_recorded=not self.declared.pure)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
-        """Return the Kernel for these parameters, copied as of now; the function itself is not run.
+        """Return the Kernel for these parameters, which are copied. The function itself does not run yet.
 
-        Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
-        device takes that, or a context.
+        Raises TypeError for parameters that the function does not take, and for a queue, which belongs into the call of the
+        Kernel. A recipe that depends on the device takes a device or a context.
         """
-        # This imports pyopencl, which a recipe that is only declared does not need.
+        # Imported late, since it imports pyopencl, which a recipe that is only declared does not need.
         from kcl import handle
 
         sizes = () if self.sizes is None else self.sizes.texts
@@ -132,11 +131,11 @@ class Recipe(Generic[P]):
         """Bind a recipe that is a method to its object, which is then its first parameter."""
         return self if instance is None else MethodType(self, instance)
 
-    # A type checker finds a misspelt name.
+    # Hidden from type checkers, so that they find misspelt names.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say where an attribute is that a kernel has, or a unit of loopy."""
+            """Raise an AttributeError that says where a method of a Kernel, or of a loopy unit, is to be found."""
             recipe, advice = self.__dict__.get("__name__", "recipe"), ""
             if name == "executor":
                 advice = f"; {_called_as_kernel(recipe)}"
@@ -180,17 +179,17 @@ def kernel(
     The function runs in every process. Import loopy inside it, or write `import kcl.loopy as lp` at the head of its
     file: it then gets the face of loopy, which records its calls, and a warm start does not import loopy.
 
-    With `pure` you promise that `version`, a text of your own, and the parameters decide what the function returns. kcl
-    then finds the key without running the function, and runs it only when nothing is cached. The code that the function
-    reaches counts, too, as far as a walk over its names finds it; nothing watches what it reads. Change the version if
-    it reads something else. The page "What a pure recipe promises" says more.
+    With `pure` you promise that the parameters and `version`, a text of your own, decide what the function returns. kcl
+    then finds the key without running the function, and runs it only if nothing is cached. Code that the function calls is
+    part of the key too, as far as kcl can follow its names. Files and other inputs that it reads are not: change the
+    version when they change. The page "What a pure recipe promises" says more.
 
-    `depends` lists values, functions and classes that count as parameters of a pure recipe do. `version` is part of the
-    key of every recipe. `sizes` names parameters that no one gives, with an expression over the arguments of a call for
-    each: the recipe gets a kcl.Size in its place. `space` lists the values of parameters among which `kcl tune` measures,
-    and a call takes what was found for its sizes: see kcl.space.
+    `depends` lists further values, functions and classes on which a pure recipe depends. `version` is part of the key of
+    every recipe. `sizes` maps parameters that the caller does not give to expressions over the arguments of a call: the
+    recipe gets a kcl.Size for each. `space` lists values of parameters, among which `kcl tune` measures; each call then
+    uses the best ones for its sizes: see kcl.space.
 
-    Raises TypeError for a declaration that cannot be meant, as `pure` without a version and `depends` without `pure`.
+    Raises TypeError for declarations that make no sense, such as `pure` without a version or `depends` without `pure`.
 
     >>> @kcl.kernel
     ... def doubled():
@@ -214,7 +213,7 @@ def kernel(
 
 
 def _sizes_of(function: FunctionType, declared: Declarations, sizes: Any, space: Any) -> Sizes:
-    """Return the sizes of a recipe; with a space they need not be parameters."""
+    """Check the declared sizes of a recipe; with a space they need not be parameters of the function."""
     from kcl.choices.sizes import declared as sizes_declared
 
     parameters = tuple(inspect.signature(function).parameters)
@@ -242,9 +241,9 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, if it is imported already.
+    """Return a stand-in for the module `name`, which is imported at its first use; or the module, if it is imported.
 
-    Of the library of a front end it returns the face, which records what recipes ask of it.
+    For the library of a front end, such as loopy, it returns the face, which records the calls of recipes.
 
     >>> fractions = kcl.lazy("fractions")
     >>> fractions.Fraction(1, 2) * 2
@@ -257,7 +256,7 @@ def lazy(name: str) -> ModuleType:
 def _bind(
     function: FunctionType, sizes: Collection[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Give every parameter but the sizes its value, defaults included."""
+    """Return the value of each parameter except the sizes, defaults included; raise TypeError for a wrong call."""
     signature = inspect.signature(function)
     parameters = {
         name: parameter for name, parameter in signature.parameters.items() if name not in sizes
@@ -285,7 +284,7 @@ def _refusal(
     named: Collection[str],
     error: TypeError,
 ) -> TypeError:
-    """Return an error that lists a recipe's parameters."""
+    """Return the error for a wrong call of a recipe; it lists the recipe's parameters."""
     beside = " beside the sizes" if sizes else ""
     takes = f"its parameters{beside} are {', '.join(parameters) or 'none'}"
     unknown = next((name for name in named if name not in parameters), None)
@@ -299,7 +298,7 @@ def _refusal(
 
 
 def _has_queue(values: Iterable[Any]) -> bool:
-    """Return True if a queue, which is meant for the kernel, is among the parameters of a recipe."""
+    """Return True if a queue was given to a recipe; it is meant for the kernel."""
     import pyopencl as cl
 
     return any(isinstance(value, cl.CommandQueue) for value in values)
@@ -312,11 +311,11 @@ def _called_as_kernel(name: str) -> TypeError:
 
 
 def _copied(value: Any) -> Any:
-    # A plain object marks a missing argument, by its identity.
+    # A plain `object()` often marks a missing argument by its identity, so it is not copied.
     if isinstance(value, _IMMUTABLE) or type(value) is object:
         return value
     try:
         return copy.deepcopy(value)
     except Exception:
-        # Devices, locks: an object that cannot be copied cannot change its content either, or is not keyable.
+        # An object that cannot be copied, such as a device or a lock, does not change its content, or gets no key anyway.
         return value

@@ -1,7 +1,7 @@
-"""Ports, by which a module calls one above it; and the functions of kcl that stand in place of others.
+"""Ports, by which a lower module calls a higher one; and the marks of functions that kcl puts in place of others.
 
-A port is a row of `PORTS` or `TOOLS` in `kcl/__init__.py`. A launch needs the modules of `PORTS`. It goes on without
-those of `TOOLS`, which an installation may leave out.
+A port is a row of `PORTS` or `TOOLS` in `kcl/__init__.py`. A launch needs the modules of `PORTS`. An installation may
+leave out the modules of `TOOLS`; a launch works without them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class computed_once(Generic[T]):
-    """A property that is computed at its first use, by each of the threads that are there at once; without a lock."""
+    """A property that is computed at its first use and kept. Without a lock: threads may compute it at the same time."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute = compute
@@ -39,35 +39,38 @@ class _NoTool:
 
 
 def port(name: str) -> Any:
-    """Return the module at a port, imported now; raises ImportError, but not for a tool that is not installed."""
+    """Import and return the module of a port. For a tool that is not installed, return a stand-in that does nothing.
+
+    Raises ImportError if a module of `PORTS`, or a module that a tool imports, is missing.
+    """
     tool = kcl.TOOLS.get(name, "")
     try:
         return importlib.import_module(tool or kcl.PORTS[name])
     except ModuleNotFoundError as error:
-        # Another module may be missing, which the tool imports.
+        # Only a missing tool is excused, not a missing module that the tool imports.
         if error.name and f"{tool}.".startswith(f"{error.name}."):
             return _NoTool()
         raise
 
 
 def unwrap(value: Any) -> Any:
-    """Return the function that kcl has replaced, if the value is one of kcl's own functions; else the value."""
+    """Return the original function if the value is a function that kcl put in its place; else return the value."""
     while is_of_kcl(value) and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
     return value
 
 
 def is_of_kcl(value: Any) -> bool:
-    """Return True for a function of kcl's own."""
-    # No attribute tells, since `functools.wraps` would copy it.
+    """Return True if the value is a function that kcl defines."""
+    # An attribute could not mark them: `functools.wraps` would copy it to functions of the user.
     return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith(
         "kcl."
     )
 
 
 def is_being_imported(module: Any) -> bool:
-    """Return True if the import of a module has begun and not ended: the module lacks names that it will have."""
-    # Python's own mark, by which an import of another thread waits.
+    """Return True while the import of a module is under way, so that names may still be missing in it."""
+    # Python itself waits by this mark when two threads import one module.
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 

@@ -1,9 +1,10 @@
-"""Finders that attend to imports. A program that imports no attended module does without them.
+"""Import hooks: kcl acts when the program imports certain modules, such as those of loopy.
 
-A finder finds no module itself: it changes the specifications that other finders return. Of `run_modules` it has a
-function run the modules. A `Listener` leaves that to the loader, so no frame of kcl's stands below a module's code.
+Each hook is a finder in `sys.meta_path`. It finds no module itself: it changes the specifications (`ModuleSpec`) that
+other finders return. There are two kinds. `run_modules` has a function of kcl run the module. A `Listener` is told when
+an import begins and ends; the module's own loader runs it, so no frame of kcl is on the stack.
 
-The base classes of `importlib.abc` would double the cost for a program that imports no attended module.
+The base classes of `importlib.abc` would double the cost for a program that imports none of these modules.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from typing import Any
 
 
 class Finder:
-    """A finder that has others find the modules that it `attends`; `change` changes their specifications."""
+    """A finder that passes the specification of each module that it `attends` to `change`; other finders find it."""
 
     def __init__(self, attends: Callable[[str], object], change: Callable[[Any], None]) -> None:
         self._attends = attends
         self._change = change
-        # The searches under way, by thread and module: this finder asks all finders, and one of
-        # those may be like it.
+        # The searches under way, by thread and module. This finder asks all finders, itself too,
+        # and another one may do the same: a search within a search returns None.
         self._finding: set[tuple[int, str]] = set()
         self._is_removed = False
 
     def install(self) -> None:
-        """Attend to imports from now on."""
+        """Act on imports from now on."""
         self._is_removed = False
         for finder in [*sys.meta_path]:
             if isinstance(finder, Finder) and finder._is_removed:
@@ -39,9 +40,9 @@ class Finder:
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Stop attending to imports."""
-        # It stays in the list until another one comes: an import of another thread that goes through the list would leave a
-        # finder out.
+        """Stop acting on imports."""
+        # It stays in `sys.meta_path` until another finder is installed: another thread may be iterating over the list,
+        # and would skip a finder.
         self._is_removed = True
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
@@ -65,7 +66,7 @@ class Finder:
 
 
 def run_modules(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
-    """Return a finder that has `run` run the modules: it gets a module and its loader, and calls `exec_module` of it."""
+    """Return a finder with which `run(module, loader)` runs each attended module, by `loader.exec_module(module)`."""
 
     def change(spec: Any) -> None:
         spec.loader = _Loader(spec.loader, run)
@@ -74,10 +75,11 @@ def run_modules(attends: Callable[[str], object], run: Callable[[Any, Any], None
 
 
 class Listener(Finder):
-    """A finder that hears the imports of the modules that have a `group`, a reload excepted.
+    """A finder that is told when imports of a group of modules begin and end; reloads do not count.
 
-    `begins` gets the group as an import begins while none of it is under way. `ended` gets the names of modules once
-    none of their group is under way.
+    `group` names the group of a module; a module without one is left alone. `begins(group)` is called when the first
+    import of a group begins. `ended(names)` is called when no import of the group is under way any more, with the
+    names of the modules that were imported.
     """
 
     def __init__(
@@ -89,13 +91,14 @@ class Listener(Finder):
         super().__init__(group, self._change_class)
         self._group = group
         self.receive(ended, begins)
-        # Both by group: the specifications of imports under way, by their addresses since equal
-        # ones are two imports; and the names of modules that wait for the end of their group.
+        # By group: the specification of each import under way, with its thread. The address is the key, since
+        # two imports may have equal specifications.
         self._under_way = defaultdict[str, dict[int, int]](dict)
+        # By group: the names of modules whose import ended while another one was under way.
         self._waiting = defaultdict[str, list[str]](list)
 
     def receive(self, ended: Callable[[list[str]], None], begins: Callable[[str], object]) -> None:
-        """Call these functions from now on."""
+        """Replace the functions that are called when imports begin and end."""
         self._ended, self._begins = ended, begins
 
     def is_under_way(self) -> bool:
@@ -103,7 +106,7 @@ class Listener(Finder):
         return any(self._under_way.values())
 
     def forget_other_threads(self) -> None:
-        """Forget the imports of other threads, in a child that was forked meanwhile: there they never end."""
+        """Forget the imports of other threads: in a forked child those threads are gone, and never end them."""
         for imports in self._under_way.values():
             for spec in [spec for spec, thread in imports.items() if thread != get_ident()]:
                 del imports[spec]
@@ -113,13 +116,13 @@ class Listener(Finder):
             self.take(spec)
 
     def take(self, spec: ModuleSpec) -> None:
-        """Listen to the import of a module, in place of another listener."""
-        # Python tells nobody of an import's begin and end; it notes both in the specification.
+        """Listen to the import of a module; an earlier listener of it is replaced."""
+        # Python has no call for the begin and end of an import, but it notes both in the specification.
         vars(spec)["_kcl_listener"] = self
         spec.__class__ = _Specification
 
     def hear(self, spec: ModuleSpec, begins: bool) -> None:
-        """Hear that the import of a module begins or ends."""
+        """Take note that the import of a module begins or ends, and call `begins` or `ended` if it is time."""
         group = self._group(spec.name)
         under_way = self._under_way[group]
         if begins:
@@ -130,7 +133,7 @@ class Listener(Finder):
         under_way.pop(id(spec), None)
         waiting, names = self._waiting[group], list[str]()
         waiting.append(spec.name)
-        # One name at a time: another thread may end an import of the group now, and takes the rest.
+        # One name at a time: another thread may end an import of the group now, and take the rest.
         with suppress(IndexError):
             while not under_way:
                 names.append(waiting.pop(0))
@@ -158,7 +161,7 @@ class _Specification(ModuleSpec):
 
 
 class _Loader:
-    """A loader around another loader; the module shows the other one."""
+    """A loader that has `run` execute the module; the module's attributes show the original loader."""
 
     def __init__(self, own: Any, run: Callable[[Any, Any], None]) -> None:
         self._kcl_own = own

@@ -1,4 +1,4 @@
-"""Every look-up leaves one Event: hooks see it, counters add it up, and a collection keeps it for the journal."""
+"""Events: one for each look-up. Hooks receive it, counters add it up, and a collection keeps it for the journal."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Event(NamedTuple):
 
 # The kernel that hit an entry, and the names of its parameters: another program may have stored the entry.
 Consumer = tuple[str, tuple[str, ...]]
-# Of the hits of an entry: their number, the time of the last one, and the seconds that they took and saved.
+# The hits of one entry: their number, the time of the last one, the seconds that they took, the seconds that they saved.
 Use = tuple[int, float, float, float]
 Hook = Callable[[Event], object]
 
-# Counters of one kind are bounded; names beyond the bound are counted as the last one.
+# A process counts at most this many names of a kind. Further names share the row `OTHERS`.
 MOST_NAMES = 10_000
 OTHERS = "(others)"
 _MOST_MISSES = 1024
 _MOST_REMARKS = 64
 # The most bytes that the texts of all misses of a process take.
 TEXTS = 1 << 20
-# By outcome: its column in the counters.
+# The column in which each outcome is counted.
 _COLUMNS = {
     "hit": "hits",
     "miss": "misses",
@@ -68,15 +68,15 @@ _QUIET = ("hit", "default")
 
 
 class MissNote(NamedTuple):
-    """A look-up that was no hit, its time, and its key, where the key is known.
+    """A look-up that was no hit: what `kcl explain` needs to know of it.
 
-    `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of the recipe's parameters, None if they are unknown. `record` is that of the process, from the journal.
+    `texts` are parts that explain the miss; they are empty if the miss stored an entry, which has them. `parameters` has
+    the texts of the recipe's parameters; None if they are unknown. `record` is the journal's record of the process.
     """
 
     time: float
     event: Event
-    # A `kcl.cache.key.Key` or None; the cache lies above this module.
+    # A `kcl.cache.key.Key`, or None if it is unknown. The type cannot stand here: the cache lies above this module.
     key: Any
     texts: Mapping[str, bytes] = {}
     parameters: Mapping[str, str] | None = None
@@ -84,10 +84,10 @@ class MissNote(NamedTuple):
 
 
 class Collection:
-    """The events of a process since its last record in the journal.
+    """What a process will write into its next record of the journal.
 
-    `tallies` has the counters by layer and kernel. By the digest of an entry, `uses` has its hits, and `consumers` the
-    consumer of the first hit. `noted` are the look-ups to explain. `remarks` are the remarks on the run, in order.
+    `tallies` has counters by layer and kernel. `uses` has the hits of each entry, by its digest; `consumers` has the
+    kernel of the first hit. `noted` are the look-ups to explain, `remarks` the remarks on the run, in order.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Collection:
         return self.tallies.setdefault(place, dict(_EMPTY_ROW))
 
     def select_texts(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
-        """Return the texts of a key that has none yet, if there is room for them."""
+        """Return the texts if the key has none yet and there is room for them; else an empty mapping."""
         noted_texts = [text for noted in self.noted for text in noted.texts.values()]
         has_room = sum(map(len, (*noted_texts, *texts.values()))) <= TEXTS
         is_new = not any(noted.texts and noted.key == key for noted in self.noted)
@@ -120,7 +120,7 @@ class Collection:
 
 
 class EventLog(process.LockedState):
-    """The hooks of a cache, its counters, and the collection for its journal."""
+    """The hooks of this process, its counters, and the collection for its journal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,13 +130,13 @@ class EventLog(process.LockedState):
         # The counters at the last `stats(reset=True)`.
         self.at_reset: dict[str, dict[str, float]] = {}
         self.listens = False
-        # The digests of entries whose work counts as saved, or was done here.
+        # The digests of entries that this process has used or made: a later hit on them saves nothing.
         self.credited: set[str] = set()
-        # By question and place in the program: how often it needed loopy.
+        # How often a question of the program needed loopy, by the question and its place.
         self.questions: dict[str, float] = {}
 
     def after_fork(self) -> None:
-        """Leave the collection to the parent; its counters go on."""
+        """Start an empty collection, since the parent writes its own; the counters go on."""
         self.credited.clear()
         self.collection = Collection()
 
@@ -146,7 +146,7 @@ class EventLog(process.LockedState):
         return {**counters, "made": dict(self.questions)}
 
     def credit_once(self, event: Event, digests: tuple[str, ...]) -> Event:
-        """Return the event, which saved nothing if its entries were asked for before; the caller holds the lock."""
+        """Return the event, with `saved` set to 0 if its entries were asked for before; the caller holds the lock."""
         if not self.credited.isdisjoint(digests):
             event = event._replace(saved=0.0)
         elif len(self.credited) < MOST_NAMES:
@@ -159,14 +159,14 @@ _state = process.own(EventLog)
 
 @functools.cache
 def logger() -> logging.Logger:
-    """Return the logger `kcl`; the first call imports logging, which a listing does not need."""
+    """Return the logger `kcl`. The first call imports `logging`, which `kcl ls` does without."""
     import logging
 
     return logging.getLogger("kcl")
 
 
 def listen() -> None:
-    """Have a report printed at exit if `KCL_REPORT` asks for one; other tools listen from the first event on."""
+    """Arrange for the report at exit if `KCL_REPORT` asks for one."""
     state = _state()
     if not state.listens:
         state.listens = True
@@ -205,11 +205,11 @@ def emit(
     texts: Mapping[str, bytes] = {},
     lead: Any = None,
 ) -> Event:
-    """Count `event`, show it to every hook and return it; an entry counts as saved once in a process.
+    """Count `event`, pass it to every hook and return it; an entry counts as saved once in a process.
 
-    `key` is that of the look-up, `entries` are the digests of a hit. `texts` explain a miss that stores nothing (see
-    `MissNote`). They are collected once per key, while there is room. `lead` is that of the look-up, for the parameters
-    of the recipe.
+    `key` and `lead` are those of the look-up; the lead gives the parameters of the recipe. `entries` are the digests of
+    a hit. `texts` explain a miss that stores nothing (see `MissNote`): they are collected once per key, while there is
+    room.
     """
     now, state = time.time(), _state()
     parameters = None if event.outcome in _QUIET or lead is None else lead.texts()
@@ -221,7 +221,7 @@ def emit(
         for row in (totals, state.collection.tally(event)):
             _add(row, event)
         for digest in entries:
-            # A signal handler may take the collection, and leaves a new one here.
+            # Read anew for each entry: a signal handler may take the collection and leave a new one.
             collection = state.collection
             if digest in collection.uses or len(collection.uses) < MOST_NAMES:
                 count, _last, seconds, saved = collection.uses.get(digest, (0, 0.0, 0.0, 0.0))
@@ -250,7 +250,7 @@ def emit(
 
 
 def count_question(question: str, place: str) -> None:
-    """Count a question at a place of the program that only loopy could answer."""
+    """Count a question that only loopy could answer; `place` is the line of the program that asked it."""
     name = f"{question} ({place})"
     state = _state()
     with state.lock:
@@ -259,7 +259,7 @@ def count_question(question: str, place: str) -> None:
 
 
 def remark(words: str) -> None:
-    """Keep what else there is to say of this run, for its record: each remark once, and a bounded number of them."""
+    """Keep a remark for this run's record in the journal: each remark once, and at most `_MOST_REMARKS`."""
     remarks = _state().collection.remarks
     if len(remarks) < _MOST_REMARKS:
         remarks[words] = None
@@ -303,7 +303,7 @@ def has_looked_up() -> bool:
 
 
 def total() -> dict[str, dict[str, float]]:
-    """Return the counters since the start of this process, with the rows of `stats`."""
+    """Return the counters since the start of this process; the rows are those of `stats`."""
     state = _state()
     with state.lock:
         return state.total()
@@ -324,7 +324,7 @@ def forget() -> None:
 
 
 def count(events: Iterable[Event]) -> dict[str, dict[str, float]]:
-    """Return the counters of some events by layer, with the columns of `stats`."""
+    """Count events by layer; the columns are those of `stats`."""
     rows = {layer: dict(_EMPTY_ROW) for layer in settings.LAYERS}
     for event in events:
         _add(rows[event.layer], event)

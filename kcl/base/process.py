@@ -1,4 +1,4 @@
-"""The state of this process: each module declares its state, and one table holds all states.
+"""The states of this process: each module declares its own, and one table holds them all.
 
 A module writes a class without parameters and gets a function that returns the one object of that class:
 
@@ -9,10 +9,11 @@ A module writes a class without parameters and gets a function that returns the 
 
     _state = process.own(SeenNames)  # then _state().seen
 
-`own` is for state of the cache: layers, statistics, settings. `shared` is for state of the process itself: functions of
-other packages that kcl replaced, the locks around those, and facts about installed files. `reset` leaves it alone.
+`own` is for states of the cache: layers, statistics, settings. `shared` is for states of the process itself: functions
+of other packages that kcl replaced, their locks, and facts about installed files. `reset` drops only the former.
 
-A state may have these methods, all without parameters. The last three are called by the functions of their names:
+A state may have these methods, all without parameters. The functions of this module with the names of the last three
+call them:
 
     before_fork            a thread is about to fork; the states that were made last come first
     after_fork_in_parent   the fork is over, in the parent; the states come in the order in which they were made
@@ -29,10 +30,10 @@ made it, and the child makes its own at the first use. `at_exit` of the state th
 All locks of kcl are those of `LockedState`. Python's own `functools.cached_property` has a lock before
 Python 3.12, one for all objects of a class, and no forked child renews it: kcl has `kcl.base.computed_once`.
 
-A system may lack locks of files and the folder `/proc`. kcl asks for them here alone: `lock` and `proc`.
+A system may lack file locks or the folder `/proc`. Only `lock` and `proc` of this module use them.
 
-A module keeps constants for itself, tables that imports fill, memos of pure functions, the state of a thread
-(`threading.local`), and the function that stands in place of `builtins.__import__`.
+These stay variables of their modules: constants, tables that imports fill, memos of pure functions, states of a thread
+(`threading.local`), and the function that replaces `builtins.__import__`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ except ImportError:
 else:
     HAS_LOCKS = True
 
-# The folder of Linux about its processes.
+# The folder in which Linux describes its processes.
 PROC = "/proc"
 
 S = TypeVar("S")
@@ -72,9 +73,9 @@ _lasting: set[Callable[[], Any]] = set()
 
 
 class LockedState:
-    """A state, or another object, with a lock, which its holder may take again, as a signal handler does.
+    """A state, or another object, with a reentrant lock: a signal handler may take it while its thread holds it.
 
-    A forked child has a new lock, since a thread of the parent may hold the old one.
+    A forked child gets a new lock, since a thread of the parent may hold the old one.
     """
 
     __slots__ = ("__weakref__", "lock")
@@ -88,7 +89,7 @@ _locked = WeakSet[LockedState]()
 
 
 def began() -> int:
-    """Return the time at which this process was started, that of kcl's import where the system does not say it."""
+    """Return the time at which this process was started; the time of kcl's import if the system does not say it."""
     try:
         with proc("self/stat") as stream:
             # The program's name, in brackets, may hold blanks and brackets: the fields are counted
@@ -105,14 +106,14 @@ def began() -> int:
 
 
 def proc(name: str, mode: str = "rb") -> IO[Any]:
-    """Open a file of the system about its processes; raises `OSError` if the system has none."""
+    """Open a file below `/proc`; raises `OSError` if the system has none."""
     return open(f"{PROC}/{name}", mode)
 
 
 def lock(file: int, shared: bool = False, waits: bool = False) -> None:
-    """Lock an open file. Raises `BlockingIOError` if another process has the lock, unless this `waits` for it.
+    """Lock an open file. Raises `BlockingIOError` if another process has the lock, unless the call `waits` for it.
 
-    A file system, or a system, without locks is another `OSError`.
+    Raises another `OSError` if the system, or the file system, has no locks.
     """
     if not HAS_LOCKS:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -126,7 +127,7 @@ def unlock(file: int) -> None:
 
 
 def own(kind: Callable[[], S]) -> Callable[[], S]:
-    """Return a function that returns the state of a class in this process."""
+    """Declare a state of the cache: return the function that returns this process's one object of the class `kind`."""
 
     def state() -> S:
         # No lock here: `_make` decides between two threads.
@@ -137,14 +138,14 @@ def own(kind: Callable[[], S]) -> Callable[[], S]:
 
 
 def shared(kind: Callable[[], S]) -> Callable[[], S]:
-    """Return a function that returns the state of a class; the state outlives a `reset`."""
+    """Declare a state of the process, as `own` does; `reset` keeps it."""
     _lasting.add(kind)
     return own(kind)
 
 
 def reset() -> None:
     """Drop the states of the cache, so that each is made again at its next use. Their `at_exit` is not called."""
-    # The list is made in one step: a thread may make a state meanwhile.
+    # Iterates over a copy, made in one step: another thread may add a state meanwhile.
     for kind in [*_states]:
         if kind not in _lasting:
             _states.pop(kind, None)
@@ -166,9 +167,9 @@ def in_worker() -> None:
 
 
 def _make(kind: Callable[[], S]) -> S:
-    """Return the state of a class, and make it at the first call. Safe in threads and signal handlers."""
+    """Return the state of a class; the first call makes it. Safe in threads and signal handlers."""
     new = kind()
-    # One step: all threads get the state of the first, and only that one ends with the process.
+    # `setdefault` is one step: all threads get the object of the first one, and `at_exit` is registered once.
     state: S = _states.setdefault(kind, new)
     if state is new and hasattr(new, "at_exit"):
         atexit.register(_end, kind, new)
@@ -176,7 +177,7 @@ def _make(kind: Callable[[], S]) -> S:
 
 
 def _end(kind: Callable[[], Any], state: Any) -> None:
-    # A state that was dropped, or that is the parent's, has no end here.
+    # Nothing to do for a state that was dropped, or that belongs to the parent process.
     if kind in _states and _states[kind] is state:
         state.at_exit()
 

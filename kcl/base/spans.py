@@ -1,4 +1,4 @@
-"""Spans: the duration of each piece of work, for `KCL_TRACE`. Without a trace no span is kept, and a span costs a call.
+"""Spans: the duration of each piece of work, for `KCL_TRACE`. Without a trace a span costs one call and is not kept.
 
 The file holds Chrome trace events, as Perfetto and speedscope read them: one JSON array, to which each process adds its
 spans as it ends, children and helpers too.
@@ -23,7 +23,7 @@ class Trace:
     def __init__(self) -> None:
         self.path = settings.read().trace
         self.spans: list[tuple[str, str, str, int, int, int]] = []
-        # Spans are measured by a clock of unknown origin: that origin, in the time of the day.
+        # The time of day at which `perf_counter_ns`, the clock of the spans, was 0.
         self.began = time.time_ns() - time.perf_counter_ns()
 
     def at_exit(self) -> None:
@@ -35,7 +35,7 @@ _trace = process.own(Trace)
 
 @contextmanager
 def _keep(what: str, kernel: str, layer: str) -> Iterator[None]:
-    """Keep a stretch of time in a thread; work that fails took its time, too."""
+    """Keep the duration of the block, even if it raises."""
     begin = time.perf_counter_ns()
     try:
         yield
@@ -56,9 +56,9 @@ def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager
 
 
 def write() -> None:
-    """Add the spans of this process to the file; warn once where it cannot be written, and raise nothing."""
+    """Add the spans of this process to the file; print a warning if it cannot be written. Raises nothing."""
     trace = _trace()
-    # A second call adds no span again.
+    # Taken out first, so that a second call does not add them again.
     spans, trace.spans = trace.spans, []
     if not spans:
         return

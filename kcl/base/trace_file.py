@@ -1,4 +1,4 @@
-"""The file of `KCL_TRACE`. A process imports this as it adds its spans."""
+"""Writes the file of `KCL_TRACE`. A process imports this module only when it adds its spans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END = b"\n]\n"
 
 
 def append(path: str, began: int, spans: Iterable[tuple[str, str, str, int, int, int]]) -> None:
-    """Add spans before the end of the array; one process at a time, so that the file is always whole."""
+    """Add spans at the end of the file's JSON array; a lock keeps processes apart, so that the file is always valid."""
     text = ",\n".join([json.dumps(_event(began, span)) for span in spans]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:

@@ -13,13 +13,12 @@
     body           = the bytes of the parts, in the order of "parts"
 
 Lengths and digests are checked before parsing and decompression. The header has a digest of its own, so that a listing
-need not read the binaries. One release of zlib packs equal entries to equal bytes. Format 1 had no pieces.
+need not read the binaries. With one release of zlib, equal entries have equal bytes. Format 1 had no pieces.
 
-A part that shrinks is stored in pieces of 16 KiB; the last one is shorter. "stored" has the number of bytes of each
-piece: a piece with as many bytes as it had is plain, a shorter one is compressed (zlib). A piece is compressed where
-that leaves less than half of it and saves more than two kilobytes, since starting zlib costs as much as decompressing
-one. In programs that suits the text of symbols and the padding, seldom the code, and not the rest at the end. Any other
-part is stored plain.
+A part that compression shrinks is stored in pieces of 16 KiB; the last piece is shorter. "stored" lists the stored
+bytes of each piece: a piece with fewer bytes than its content is compressed (zlib), any other is plain. A piece is
+compressed if that leaves less than half of it and saves more than two kilobytes, since starting zlib costs as much as
+decompressing one. In programs these are the symbols and the padding, seldom the code. Any other part is stored plain.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ FORMAT = 2
 HEADER_LIMIT = 1 << 20
 ENTRY_LIMIT = 1 << 30
 PIECE = 16 << 10
-# All parts in pieces together: a small entry does not unpack to a huge one.
+# The most bytes of all parts in pieces, so that a small entry cannot unpack to a huge one.
 PIECES_LIMIT = 64 << 20
 
 _LENGTHS = struct.Struct("<8sIQQ")
@@ -53,7 +52,7 @@ Layout = dict[str, list[tuple[int, int]]]
 
 
 class Entry:
-    """A key, metadata (JSON values under texts) and named byte parts; packed and unpacked as one unit."""
+    """A key, metadata (JSON values by name) and named parts (bytes), which are packed and unpacked together."""
 
     __slots__ = ("key", "metadata", "parts", "ready")
 
@@ -61,15 +60,15 @@ class Entry:
         self.key = key
         self.metadata = dict(metadata)
         self.parts = dict(parts)
-        # What a stage made of the entry, as long as the entry is in memory.
+        # A value that a stage made from the entry and keeps with it in memory.
         self.ready: Any = None
 
     def pack(self, in_pieces: bool = True) -> bytes:
-        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.
+        """Encode the entry by the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.
 
         Without pieces all parts are plain: a bundle compresses its entries together.
         """
-        # Only what stores an entry packs one.
+        # Imported late: a process that only hits does without it.
         from kcl.cache import packing
 
         parts, body = packing.lay_out(self.parts, PIECE, PIECES_LIMIT if in_pieces else 0)
@@ -86,13 +85,13 @@ class Entry:
 
     @classmethod
     def unpack(cls, blob: bytes, expected: Key | None = None) -> Entry:
-        """Return the entry of these bytes; raise `DamagedEntry` for other bytes, or for another key.
+        """Decode an entry; raise `DamagedEntry` if the bytes are damaged, or if the key is not the `expected` one.
 
-        The header is parsed only when the digest over all fits, so damage never reaches the parser.
+        The header is parsed only if the digest over all bytes is right, so damage never reaches the parser.
         """
         end = header_end(blob, len(blob))
         header = blob[FIXED_SIZE:end]
-        # This one covers the header's digest, and what that is of.
+        # The total digest covers everything but itself.
         total = hashlib.sha256(blob[:_HEADER_DIGEST_END])
         # A view, since a slice would copy the binaries.
         total.update(memoryview(blob)[FIXED_SIZE:])
@@ -117,10 +116,10 @@ class Entry:
 
 
 def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:
-    """Return the entry in the bytes at an address; with `key`, the entry of that key.
+    """Decode and verify the bytes that a store has at an address.
 
-    Every byte of a store passes here before its use. Raises DamagedEntry for bytes that differ from the written ones,
-    and for the entry of another key.
+    Every entry from a store passes here before its use. Raises DamagedEntry for bytes that differ from the written ones,
+    and for an entry of another key than `key` or, without it, than the address names.
     """
     entry = Entry.unpack(blob, key)
     if key is None and entry.key.digest != digest_of(address):
@@ -129,28 +128,28 @@ def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:
 
 
 def recorded_seconds(entry: Entry) -> float:
-    """Return the seconds that making the entry took; 0 where the entry does not record them."""
+    """Return the seconds that making the entry took; 0 if the entry does not record them."""
     seconds = entry.metadata.get("seconds")
     return float(seconds) if isinstance(seconds, (int, float)) else 0.0
 
 
 def signers(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the keys under which the entry with this metadata, or a part of it, came from a remote."""
+    """Return the ids of the signing keys with which an entry, or a part of it, came from a remote."""
     ids = metadata.get("signers")
     return list(map(str, ids)) if isinstance(ids, list) else []
 
 
 def origin(before: Entry | None) -> dict[str, list[str]]:
-    """Return the signers of an earlier entry, as metadata for one that is made of it; none if it was made here."""
+    """Return the metadata that an entry inherits from the earlier entry it is made from: its signers, if any."""
     return {"signers": ids} if before and (ids := signers(before.metadata)) else {}
 
 
 def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str, Any]] | None:
-    """Return key and metadata of an entry of `size` bytes, by its start: the verified header.
+    """Return key and metadata of an entry of `size` bytes from its first bytes, which must hold the header.
 
-    The key is still JSON (see `key_from`), since parsing keys costs the most. A header that lacks the bytes of `marker`
-    is not parsed, and None is returned. Raises `DamagedEntry`. The parts are neither read nor verified: this is for
-    listings, never for a hit.
+    Only the header is verified, not the parts: this is for listings, never for a hit. The key stays JSON (see `key_from`),
+    since parsing keys costs the most. Returns None, without parsing, if the header does not contain `marker`. Raises
+    `DamagedEntry`.
     """
     end = header_end(start, size)
     header = start[FIXED_SIZE:end]
@@ -161,11 +160,11 @@ def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str,
 
 
 def key_from(encoded: bytes, expected: Key | None = None) -> Key:
-    """Return the key in the JSON that `peek` found; a key that equals `expected` is that one, and no second one."""
+    """Decode the JSON of a key from `peek`; if it equals `expected`, return that object instead of a second one."""
     try:
         parts = tuple(map(tuple, _loads(encoded.decode("utf-8", "surrogatepass"))))
         if expected is not None and parts == expected.parts:
-            # It is equal, hence its parts are of the right types.
+            # Equal to a key, so its parts have the right types.
             return expected
         if not all(
             len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts
@@ -177,9 +176,9 @@ def key_from(encoded: bytes, expected: Key | None = None) -> Key:
 
 
 def header_end(start: bytes, size: int | None = None) -> int:
-    """Return the end of an entry's header, by the entry's first bytes; raise `DamagedEntry`.
+    """Return the offset at which an entry's header ends, from the entry's first bytes; raise `DamagedEntry`.
 
-    A given size of the whole entry must fit the lengths.
+    If `size` is given, it must be the size that the lengths give for the whole entry.
     """
     if len(start) < FIXED_SIZE:
         raise DamagedEntry(
@@ -203,8 +202,8 @@ def header_end(start: bytes, size: int | None = None) -> int:
 
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
     """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
-    # The shape must be exact: a missing, additional or mistyped member raises one of the errors
-    # below. The mark is found in no text, where its quotation marks would be escaped.
+    # The members must be exactly those of the grammar: a missing, additional or mistyped one raises one of the errors
+    # below. The separator cannot occur inside a JSON string, where its quotation marks would be escaped.
     key, _, rest = header.partition(b',"metadata":{')
     try:
         document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
@@ -223,7 +222,7 @@ def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any]
 
 
 def _loads(text: str) -> Any:
-    """Return the value of a JSON text with nothing around it; raise ValueError for others, NaN and infinities too."""
+    """Parse a JSON text with nothing around it; raise ValueError for anything else, NaN and infinities too."""
     value, end = _scan(text)
     if end != len(text):
         raise ValueError(f"after the JSON value, at character {end}, something follows")
@@ -238,7 +237,7 @@ _scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
 
 
 def _read_parts(described: Any) -> Layout:
-    """Return the pieces of each part; raise TypeError or ValueError for a wrong description."""
+    """Return the pieces of each part from "parts" of the header; raise TypeError or ValueError if they are wrong."""
     if type(described) is not list:
         raise TypeError(f"parts are a list, not {type(described).__name__}")
     layout: Layout = {}
@@ -273,7 +272,7 @@ def _read_parts(described: Any) -> Layout:
 
 
 def _cut_parts(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
-    """Return the parts of the body that begins at `start`; raises DamagedEntry for a piece that does not unpack."""
+    """Return the parts of the body, which begins at `start`; raises DamagedEntry if a piece cannot be decompressed."""
     parts = {}
     for name, pieces in layout.items():
         plain = []
@@ -286,7 +285,7 @@ def _cut_parts(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
 
 
 def _decompress(piece: bytes, whole: int) -> bytes:
-    """Decompress a piece, up to its full length."""
+    """Decompress a piece of `whole` bytes; raises DamagedEntry if it has another length."""
     reader = zlib.decompressobj()
     try:
         plain = reader.decompress(piece, whole)

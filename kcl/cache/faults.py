@@ -1,4 +1,4 @@
-"""The faults of a cache: each cause is said once, at the line of the program, and damaged entries are kept to be seen."""
+"""The faults of a cache: one warning for each cause, at the line of the program; damaged entries go into quarantine."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
 
-# The causes that are reported once for all layers.
+# Causes about which one warning serves all layers.
 _FULL, _FORBIDDEN = "no space", "not permitted"
-# The packages whose code a user cannot mend: a warning names no line of theirs.
+# Packages whose code a user does not mend: a warning names the line of the program that called them.
 INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})
 
 
 class CacheWarning(UserWarning):
-    """Something about the cache that the user should know, said once per cause.
+    """A warning about the cache. Each cause is warned about once in a process.
 
-    Turn it into nothing, or into an error, with the filters of Python:
+    Python's filters ignore it or turn it into an error:
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -46,7 +46,7 @@ class WarnedCauses:
         self.warned: set[str] = set()
 
     def on_change(self) -> None:
-        """Forget the causes, as the files lie in another place."""
+        """Forget the causes, since the files lie in another place now."""
         self.warned.clear()
 
 
@@ -54,9 +54,9 @@ _state = process.own(WarnedCauses)
 
 
 def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; where warnings are errors, write the line on stderr and raise nothing.
+    """Warn about `cause` once in this process. If warnings are errors, write a line on stderr instead; raise nothing.
 
-    The warning names the line of the program that called kcl, or a library that kcl works for.
+    The warning names the line of the program that called kcl, or that called a library in `INNER`.
     """
     if cause in _state().warned:
         return
@@ -71,9 +71,9 @@ def warn_once(cause: str, message: str) -> None:
 
 
 def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:
-    """Warn at the line of the program that called kcl, or a library that kcl works for; raises what the filters raise.
+    """Warn at the line of the program that called kcl, or a library in `INNER`. Filters may turn the warning into an error.
 
-    The filters see `module`, by default that of the line.
+    They see the module name `module`, by default that of the line.
     """
     frame = _frame_of_the_program()
     names = frame.f_globals
@@ -82,13 +82,13 @@ def warn_the_program(message: str, category: type[Warning], module: str = "") ->
 
 
 def line_of_the_program() -> str:
-    """Return the name of the file, and the line, that `warn_the_program` names."""
+    """Return `file:line` of the program's line that `warn_the_program` names."""
     frame = _frame_of_the_program()
     return settings.place_of(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _frame_of_the_program() -> Any:
-    """Return the innermost frame of the program, or of a library that kcl works for."""
+    """Return the innermost frame outside of kcl and the libraries in `INNER`."""
     frame = sys._getframe(1)
     while (
         frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER
@@ -98,7 +98,7 @@ def _frame_of_the_program() -> Any:
 
 
 def report(layer: str, place: str, action: str, error: Exception) -> None:
-    """Say once what a layer with files at a place could not do, and that kcl goes on."""
+    """Warn once that a layer, whose files lie at `place`, could not do `action`, and that kcl goes on without it."""
     cause = _cause(error)
     words = f"kcl goes on without its {layer} cache here: could not {action}: {error}"
     if isinstance(error, DamagedEntry):
@@ -110,28 +110,28 @@ def report(layer: str, place: str, action: str, error: Exception) -> None:
 
 
 def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
-    """Keep a damaged entry for an inspection, beside the newest others; raise nothing. Events name the damage."""
+    """Keep a damaged entry for inspection, with at most `keep` of them. Raises nothing."""
     with suppress(OSError, CacheFault, ValueError):
         trust.make_trusted(folder)
-        # Names sort by age.
+        # The name begins with the time, so that names sort by age.
         name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"
         publish(os.path.join(folder, name + places.DAMAGED), blob[: 64 << 20])
     with suppress(OSError, ValueError):
         ours = [name for name in os.listdir(folder) if name.endswith(places.DAMAGED)]
-        # Nothing is removed through a link.
+        # If the folder is a link, nothing is removed.
         for name in sorted(ours)[: 0 if os.path.islink(folder) else -keep]:
             os.unlink(os.path.join(folder, name))
 
 
 def explain_unstored(errors: list[Exception]) -> str:
-    """Return why later runs miss again: no space, or no usable directory; empty for other errors of stores."""
+    """Return why an entry could not be stored if later runs will miss for the same reason; empty otherwise."""
     if _FULL in map(_cause, errors):
         return "there was no space to store it"
     return next((str(error) for error in errors if isinstance(error, UnusableDirectory)), "")
 
 
 def _cause(error: Exception) -> str:
-    """Normalise an error message, without numbers, paths and speaker, so that repeats are warned about once."""
+    """Return the cause of an error as a text without numbers and paths, so that repeats are warned about once."""
     text, number = str(error), getattr(error, "errno", None)
     if number == errno.EPERM:
         return _FORBIDDEN
@@ -144,14 +144,14 @@ def _cause(error: Exception) -> str:
 
 
 def site_words(refused: str) -> str:
-    """Return the words on a refused directory with the cures of a site, which is no cache of this user's."""
+    """Replace the advice in the error of a refused directory by advice for a site directory."""
     named = "list its owner as site_owners in a settings file, or "
     cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
     return refused.replace(trust.ELSEWHERE, cure)
 
 
 def miss_error(event: Event, key: Key | None) -> CacheMiss:
-    """Return the error of a look-up that `KCL_STRICT=hit` does not allow."""
+    """Return the error for a look-up that did not hit although `KCL_STRICT=hit` demands it."""
     import shlex
 
     sought = f" (key {key.digest[:12]})" if key is not None else ""

@@ -1,4 +1,4 @@
-"""Keys: the facts that decide the outcome of one step, part by part.
+"""Keys: an ordered list of named facts that decide the outcome of one step, such as generating code.
 
 The encoding of a key, the input of its digest:
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from kcl.cache.phrases import Difference
 
 _WORD = 4  # bytes of a count or a length
-# Begins the name of a part that only says where the thing behind it comes from.
+# The beginning of the name of a part that only says where the thing named by the rest comes from.
 PLACE = "place of "
 
 
 class Part(NamedTuple):
-    """One named fact in a key: a text a person can read, or the hex digest of something longer.
+    """One named fact in a key. Its value is a readable text, or the hex digest of something longer.
 
     Made where a key is put together; ends in the key.
     """
@@ -51,7 +51,7 @@ class Key:
         self._digest: str | None = None
 
     def encode(self) -> bytes:
-        """Return the bytes of the grammar above; raise `TypeError` for a name or value that is no text."""
+        """Encode the key by the grammar above; raise `TypeError` for a name or value that is no text."""
         return b"".join([len(self.parts).to_bytes(_WORD, "little"), *map(_encode_part, self.parts)])
 
     @property
@@ -64,8 +64,9 @@ class Key:
     def diff(self, other: Key) -> list[Difference]:
         """List the differences from this key to the other; empty only for equal keys.
 
-        Parts are matched by name and, where a name is repeated, by occurrence. Parts of this key come first, in its
-        order, then those that only the other key has. Keys of the same parts in another order differ in "(order)".
+        Parts are matched by name; the first part of a repeated name is matched with the first, the second with the second.
+        Parts of this key come first, in its order, then those that only the other key has. Keys that differ only in the
+        order of their parts differ in "(order)".
         """
         from kcl.cache import phrases
 
@@ -84,7 +85,7 @@ class Key:
         return f"<Key {self.digest[:12]}: {shown}>"
 
 
-# Most parts of a process's keys are the same: those of the generators, and of the device.
+# Cached, since most parts are the same in all keys of a process: those of the code generators and of the device.
 @functools.lru_cache(maxsize=256)
 def _encode_part(part: Part) -> bytes:
     for text in part:

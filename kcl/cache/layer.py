@@ -1,7 +1,7 @@
-"""A layer: one level of the line, with its switches, its stores in their order, and its conduct at their faults.
+"""A layer: one level of the way from a recipe to a program, with its switches and its stores.
 
-No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: the fault is counted and reported once,
-and the look-up is a miss.
+A fault of a store does not reach the user: it is reported once, and the look-up is a miss. Under `KCL_STRICT=fault` it
+raises.
 """
 
 from __future__ import annotations
@@ -46,22 +46,23 @@ class Answer(NamedTuple):
 
 
 class Memory(dict[str, Answer]):
-    """The newest entries by address, as answers; they need not be verified again. Thread-safe."""
+    """The newest answers of a layer by address. Their entries are verified already. Thread-safe."""
 
     def put(self, address: str, answer: Answer) -> None:
-        """Keep an entry, and drop the oldest ones above a number."""
+        """Keep an answer; drop the oldest ones if there are more than `_KEPT`."""
         self[address] = answer
-        # A dictionary keeps the order in which entries came. Another thread may drop one first.
+        # A dictionary keeps the order of insertion. `pop` has a default, since another thread may drop the same one.
         for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
             self.pop(oldest, None)
 
 
 class Layer:
-    """A level of the line: memory above its stores, in their order. Thread-safe.
+    """A layer: its stores in order, and a memory above them. Thread-safe.
 
-    An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
-    store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
-    `keeps_read` it keeps the entries read from a store too. `owners` has, by front end, the cache whose switches apply.
+    An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only store,
+    such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
+    `keeps_read` it also keeps those read from a store. `owners` maps a front end to the foreign cache whose switches apply
+    to its kernels too.
     """
 
     def __init__(
@@ -76,13 +77,13 @@ class Layer:
         self.name = name
         self.stores = stores
         self.place = place or stores[0].location
-        # The settings as of the opening.
+        # The settings when the layer was opened.
         self.options = options
-        # What the report says of the layer.
+        # Remarks on the layer, for the report.
         self.notes: list[str] = []
         self.memory = Memory()
-        # The addresses that this process asked for, for a bundle: a helper may make the entry later. True marks those
-        # that it published.
+        # The addresses that this process looked up, for a bundle of its entries; True if it published the entry. Also the
+        # missing ones, since a helper may make the entry later.
         self.used: dict[str, bool] = {}
         self._keeps_read = keeps_read
         is_named = name in options.no_cache
@@ -91,9 +92,10 @@ class Layer:
         self._by_owner = {kind: foreign.off_by_variable(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = frozenset()) -> str:
-        """Return why the layer is off for a kernel of these front ends; empty where it is on.
+        """Return why the layer is off for a kernel; empty if it is on.
 
-        While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
+        `front_ends` are those that the kernel may belong to; none stands for all. The layer is off for the kernel if it
+        is off for one of them.
         """
         kinds = [kind for kind in sorted(front_ends or self._owners) if kind in self._owners]
         owners = [self._by_owner[kind] or foreign.off_by_call(self._owners[kind]) for kind in kinds]
@@ -101,7 +103,7 @@ class Layer:
         return next(filter(None, [self._by_name, here, *owners]), "")
 
     def is_off_for_all(self, front_ends: frozenset[str]) -> bool:
-        """Return True if the layer is off for each of these front ends, or of all if none is given."""
+        """Return True if the layer is off for each of these front ends; none stands for all."""
         return all(self.off(frozenset({kind})) for kind in front_ends or self._owners)
 
     @property
@@ -115,12 +117,12 @@ class Layer:
         return "".join([place, *off[:1]])
 
     def note(self, note: str) -> None:
-        """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
+        """Keep a remark on the layer for the report: each once, and at most `_NOTES`."""
         if note not in self.notes and len(self.notes) < _NOTES:
             self.notes.append(note)
 
     def look_up(self, address: str, key: Key) -> Answer:
-        """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
+        """Return the verified entry of `key` from memory or a store; a damaged one goes to quarantine, with a warning."""
         self.used.setdefault(address, False)
         if self.options.remote:
             from kcl.cache import remote_use
@@ -149,7 +151,7 @@ class Layer:
     def _read_verified(
         self, store: Store, address: str, key: Key, faults: list[Exception]
     ) -> Answer | None:
-        """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
+        """Return the verified entry of a store. A damaged one is moved to quarantine, except from a read-only store."""
         blob = None
         try:
             blob = store.get(address)
@@ -176,7 +178,7 @@ class Layer:
     def read(self, address: str) -> Entry | None:
         """Return the verified entry at an address, or None; raises DamagedEntry, and the errors of the stores.
 
-        This is for entries before their first look-up: nothing is set aside.
+        For use before an entry's first look-up: a damaged entry stays where it is.
         """
         self.used.setdefault(address, False)
         remembered = self.memory.get(address)
@@ -188,7 +190,7 @@ class Layer:
         return None if blob is None else entry_at(address, blob)
 
     def moment(self) -> tuple[int, ...]:
-        """Return what changes whenever a process, this one or another, changes the database of the first store."""
+        """Return a value that changes when any process changes the file of the first store; empty without one."""
         with suppress(OSError, IndexError):
             status = os.stat(self.stores[0].location)
             return status.st_ino, status.st_mtime_ns
@@ -207,7 +209,7 @@ class Layer:
         """
         try:
             blob = entry.pack()
-            # Memory has the entry as a store gives it back.
+            # Decoded again, so that memory has the entry as a store would return it.
             answer = Answer(entry_at(address, blob), "hit", "", len(blob))
         except (TypeError, DamagedEntry, ImportError, *_FAULTS) as error:
             self.fault("pack", error)
@@ -223,7 +225,7 @@ class Layer:
         self._use("delete", self._writable(), lambda store: store.delete(address))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
-        """Move a bad entry into quarantine, so that it never costs a second miss."""
+        """Move an unusable entry into quarantine, so that it does not cost another miss."""
         from kcl.cache import faults
 
         self.fault("verify", error)
@@ -243,7 +245,7 @@ class Layer:
 
     @contextmanager
     def reporting(self, action: str) -> Iterator[None]:
-        """Report an error in the block as a fault: programs run as they would without what the block does."""
+        """Report an error in the block as a fault of the layer, and go on."""
         try:
             yield
         except (*_FAULTS, ImportError) as error:
@@ -259,11 +261,11 @@ class Layer:
         use: Callable[[Store], T | None],
         faults: list[Exception] | None = None,
     ) -> T | None:
-        """Use stores in their order, up to the first result that is not None; return that.
+        """Call `use` for each store in order until one returns a result that is not None; return that result.
 
         A fault is reported, and added to `faults`.
         """
-        # A copy: a store that cannot be used leaves the list of the layer.
+        # A copy, since an unusable store is removed from the layer's list below.
         for store in list(stores):
             try:
                 result = use(store)
@@ -271,7 +273,7 @@ class Layer:
                 if isinstance(error, UnusableDirectory):
                     self.notes.append(f"memory only: {error}" if store.writable else str(error))
                     self.stores.remove(store)
-                # What a read-only store lacks is a miss.
+                # A fault of a read-only store counts as a miss.
                 if faults is not None and store.writable:
                     faults.append(error)
                 self.fault(action, error)
@@ -283,10 +285,10 @@ class Layer:
 
 @contextmanager
 def disabled(*layers: str) -> Iterator[None]:
-    """Switch layers of kcl off in a block, "generator", "binary" or "tuning", or all if none is named.
+    """Switch layers of kcl off in a block: "generator", "binary" or "tuning", or all if none is named.
 
-    What the block makes is neither looked up nor stored. The block counts for its thread, and for tasks that begin in
-    it. A kernel that was launched before stays bound. Raises ValueError for another name.
+    Nothing is looked up or stored there. The block applies to its thread, and to asyncio tasks that begin in it. A kernel
+    that was launched before keeps its program. Raises ValueError for another name.
 
     >>> with kcl.disabled("binary"):
     ...     event, outputs = doubled()(queue, x=x)

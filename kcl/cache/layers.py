@@ -1,7 +1,4 @@
-"""The table of layers. A row has the name of a layer, its switches, and its stores.
-
-Another layer is another row, and a stage that asks it (`kcl.cache.lookup`).
-"""
+"""The table of layers: the switches and stores of each. A new layer is a new row, and a stage (`kcl.cache.lookup`)."""
 
 from __future__ import annotations
 
@@ -22,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class LayerRow(NamedTuple):
-    """A layer: the cache with the switches that apply to it by front end, and its stores.
+    """The description of a layer.
 
-    `stores` returns the stores below memory in their order. `folder` returns the folder of the files, without opening a
-    store. `on_disk` takes that folder and the names in it, and returns the stores there, those of other Python versions
-    too. `own` are the shared folder that a removal looks in, and a pattern of the layer's names there; `files` is the
-    name of a directory store there. With `keeps_read` memory keeps the entries that were read, beside those made in
-    this process. Reports show a layer `always`, or only if something asked it.
+    `owners` maps a front end to the foreign cache whose switches apply too. `stores` returns the stores in order; memory is
+    above them. `folder` returns the folder of the layer's files, without opening a store. `on_disk(folder, names)` returns
+    the stores in that folder, with those of other Python versions. `own` is the shared folder in which the layer's files
+    lie, with a pattern of their names, for removals; `files` is the name of a directory store there. With `keeps_read`
+    memory keeps the entries that were read too. Reports show a layer `always`, or only if it was used.
     """
 
     owners: dict[str, str]
@@ -49,7 +46,7 @@ class OpenLayers:
 
     def on_change(self) -> None:
         """Forget every layer, so that the next look-up reads switches and places again."""
-        # Another dictionary: a thread that opens a layer now has read the former switches.
+        # A new dictionary: a thread that is opening a layer by the former switches adds it to the old one.
         self.layers = {}
 
 
@@ -57,7 +54,7 @@ _state = process.own(OpenLayers)
 
 
 def layer(name: str) -> Layer:
-    """Return a layer by its name; its switches and its place are read at the first call."""
+    """Return the layer of this name; the first call opens it and reads its switches and its place."""
     return _state().layers.get(name) or _open(name)
 
 
@@ -72,7 +69,7 @@ def binary() -> Layer:
 
 
 def unopened(name: str) -> Layer:
-    """Return a layer that only shows its current switches, and the directory of its files."""
+    """Return a layer without stores, which shows its current switches and the directory of its files."""
     row = TABLE[name]
     return Layer(name, row.owners, [], settings.read(), place=row.folder())
 
@@ -83,19 +80,19 @@ def off(name: str, front_end: str) -> str:
 
 
 def at(name: str, folder: str) -> Layer:
-    """Return a layer that keeps files in a folder, to store entries there for the process that named it."""
+    """Return a layer with its files in another folder, for a child that stores entries for its parent."""
     return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)
 
 
 def sites(name: str) -> list[Directory]:
-    """Return the stores of the site directories, which are read only."""
+    """Return the stores of the site directories, which are only read."""
     options = settings.read()
     others = options.site_owners | {0}
     return [Directory(_folder_in(root, name), others=others) for root in options.site]
 
 
 def site(name: str, root: str) -> Directory:
-    """Return the store that fills a site directory, with files that everyone may read."""
+    """Return the store by which a site directory is filled; everyone may read its files."""
     return Directory(_folder_in(root, name), everyone=True)
 
 
@@ -115,9 +112,10 @@ def reset() -> None:
 
 
 def _open(name: str) -> Layer:
-    # No lock: the stores are imported, and a warning is the program's. Of two threads the first one has opened the layer.
+    # Without a lock, since this imports modules and may run the program's own code in a warning. If two threads open
+    # the layer, both get the layer of the first.
     layers, options, row = _state().layers, settings.read(), TABLE[name]
-    # Each look-up raises that one.
+    # A fault of KCL_STRICT is left out here, since each look-up raises it.
     for text in [text for text in options.rejected if text != options.strict_fault]:
         from kcl.cache.faults import warn_once
 
@@ -127,7 +125,7 @@ def _open(name: str) -> Layer:
 
 
 def _rows() -> list[Store]:
-    """Return the rows of a database, or a directory on a network file system, where SQLite is not safe."""
+    """Return the generator layer's store: a database, or on a network file system, where SQLite is unsafe, a directory."""
     from kcl.base.settings.trust import is_network
     from kcl.cache.stores.sqlite import Rows
 
@@ -136,7 +134,7 @@ def _rows() -> list[Store]:
 
 
 def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
-    """Return the databases of all Python versions, and the directory that takes their place."""
+    """Return the generator layer's databases of all Python versions, and the directory store if there is one."""
     from kcl.cache.stores.sqlite import Database
 
     start, end = f"{places.DICTIONARY}{places.GENERATED}", places.DATABASE
@@ -161,7 +159,7 @@ TABLE = {
         files=places.BINARIES,
         folder=places.binaries,
         stores=lambda: [Directory(places.binaries(), notes_use=True)],
-        # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.
+        # The driver keeps a built program: 60 kB for each would only push other data out of the processor's cache.
         keeps_read=False,
     ),
     settings.TUNING: LayerRow(

@@ -1,20 +1,20 @@
-"""Leads: of the threads and processes that miss one key at once, one makes the entry and the others wait.
+"""Leads: if threads and processes miss one key at the same time, one makes the entry and the others wait.
 
-    <kcl folder>/flight/<key digest>    held (flock) by the process that makes the entry; its text is "<process> <host>"
+    <kcl folder>/flight/<key digest>    locked (flock) by the process that makes the entry; its text is "<process> <host>"
 
-A lead saves work and is never needed for a right answer. After a wait a thread looks again, and makes the value itself
-if it is still missing. A thread waits while the holder holds the lead, for a minute at most. It does not wait for a
-process that is stopped, and only 20 seconds for one that the system does not know: one of another host or container.
-The system releases the lock of a holder that dies, and one of the waiting processes takes its place. The file is
-removed with the lock, so a lock covers one key only. The file of a holder that died alone stays, and the next helper
-sweeps it after a day (`kcl.drivers.pocl`).
+A lead saves work; the results are right without it. After a wait a thread looks again, and makes the value itself if it
+is still missing. A thread waits for the holder of a lead for a minute at most. It does not wait for a process that is
+stopped, and only 20 seconds for one that the system does not know, such as one on another host or in a container. The
+system releases the lock of a holder that dies, and one of the waiting processes takes its place. The file is removed
+with the lock. If a holder dies while nobody waits, its file stays; the next helper removes it after a day
+(`kcl.drivers.pocl`).
 
-Within a process one thread takes the lead for all its threads; the others wait in memory. No circle of waiting threads
-can exist. A thread releases its leads before it waits. A launch within a launch, as from a signal handler, a finaliser
+Within a process one thread takes the lead for all its threads; the others wait in memory. Threads cannot wait in a
+circle: a thread releases its leads before it waits, and a launch within a launch, as from a signal handler, a finaliser
 or a recipe, waits for nobody.
 
-The process that generates code builds the program too, and has the lead for the next kernel: so the other processes
-import no code generator. Hence a thread releases the lead for code only when it has the lead for the program.
+The process that generates code also builds the program and leads for the next kernel, so that the other processes need
+not import a code generator. Hence a thread releases the lead for code only once it has the lead for the program.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ProcessLeads:
-    """The leads of this process by key, and the threads within a launch."""
+    """The leads of this process by key, and the threads that are within a launch."""
 
     def __init__(self) -> None:
         self.leads: dict[str, KeyLead] = {}
@@ -51,9 +51,9 @@ _state = process.own(ProcessLeads)
 
 
 class Lead:
-    """The leads of a thread for one launch, through all stages; they end with the `with` block. For one thread.
+    """The leads of one thread in one launch, through all stages; the `with` block releases them.
 
-    `events` are the events of the look-ups so far. `parameters` are those of the recipe; `shown` writes their values.
+    `events` are those of the look-ups so far. `parameters` are those of the recipe; `shown` writes a value for display.
     """
 
     __slots__ = ("_held", "_is_nested", "_kernel", "_shown", "events", "parameters")
@@ -80,9 +80,9 @@ class Lead:
     def take(self, layer: Layer, digest: str) -> None:
         """Take the lead for a digest, or wait for the thread or process that has it.
 
-        This thread releases the lead of an earlier stage as soon as it waits, or has the new lead.
+        The lead of an earlier stage is released as soon as this thread waits or has the new lead.
         """
-        # Without a store the others would not see the entry.
+        # Without a store others could not see the entry, so waiting is of no use.
         if not layer.stores:
             self.release()
             return
@@ -94,7 +94,7 @@ class Lead:
         try:
             mine.lock(self._is_nested, self.release)
         except BaseException as error:
-            # Whatever fails, the threads that wait in memory go on.
+            # Released after any error, so that the threads that wait in memory go on.
             mine.release()
             if not isinstance(error, (OSError, CacheFault, ValueError)):
                 raise
@@ -106,7 +106,7 @@ class Lead:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Let one thread of this process at a time into the block of a key; after a wait in vain enter beside it."""
+        """Let one thread of this process at a time into the block of a key; a wait that takes too long ends and enters."""
         mine = _claim(key)
         while mine is None and self._wait(key):
             mine = _claim(key)
@@ -117,12 +117,12 @@ class Lead:
                 mine.release()
 
     def release(self) -> None:
-        """Let the others continue. A second release is no error."""
+        """Release all leads, so that the waiting threads and processes continue. A second release is no error."""
         while self._held:
             self._held.pop().release()
 
     def _wait(self, key: str) -> bool:
-        """Wait until no thread of this process has the lead; return False if the wait is over without that."""
+        """Wait until no thread of this process has the lead; return False if the wait was too long or not allowed."""
         self.release()
         lead = _state().leads.get(key)
         if lead is None:
@@ -142,7 +142,7 @@ class Lead:
 
 
 class KeyLead:
-    """The lead of one thread for a key: other threads of its process wait in memory, and other processes at a lock."""
+    """One thread's lead for one key: other threads of the process wait in memory, other processes at a file lock."""
 
     __slots__ = ("_descriptor", "_key", "_process", "thread")
 
@@ -155,15 +155,15 @@ class KeyLead:
     def lock(self, at_once: bool, before_waiting: Callable[[], object]) -> None:
         """Lock the key's file, or wait until its holder has released it.
 
-        With `at_once` nobody is waited for. `before_waiting` is called before the wait. Raises the errors of the
-        directory (`OSError`, `UnusableDirectory`).
+        With `at_once` it does not wait. `before_waiting` is called before a wait. Raises the errors of the directory
+        (`OSError`, `UnusableDirectory`).
         """
         from kcl.cache import locks
 
         self._descriptor = locks.hold(self._key, at_once, before_waiting)
 
     def wait(self) -> bool:
-        """Wait until this lead is over; if that takes too long return False, and nobody else waits for this thread."""
+        """Wait until this lead is released. If that takes too long, drop it for all waiters and return False."""
         from kcl.cache import locks
 
         leads = _state().leads
@@ -175,7 +175,7 @@ class KeyLead:
         return has_gone
 
     def release(self) -> None:
-        """Let the others continue: the entry is published, or will not be; a forked child releases nothing."""
+        """Release the lead, whether the entry was published or not. A forked child releases nothing."""
         if self._process != os.getpid():
             return
         descriptor, self._descriptor = self._descriptor, -1
@@ -192,6 +192,6 @@ class KeyLead:
 
 
 def _claim(key: str) -> KeyLead | None:
-    """Take the lead for all threads of this process, in one step of the interpreter; None if another thread has it."""
+    """Take a lead for this process, in one atomic step; return None if another thread has it."""
     mine = KeyLead(key)
     return mine if _state().leads.setdefault(key, mine) is mine else None

@@ -1,4 +1,4 @@
-"""Lock files: a process holds one (flock) and signs it, and the others wait for that process within bounds.
+"""Lock files: a process locks a file (flock) and writes its id into it; others wait for it, but not without end.
 
 The text of a lock file is "<process> <host>". The system releases the lock of a process that dies.
 """
@@ -27,7 +27,7 @@ class OpenLocks:
         self.descriptors: set[int] = set()
 
     def after_fork(self) -> None:
-        """Close the copies of the parent's descriptors, which would outlive its locks."""
+        """Close the copies of the parent's descriptors, which would keep its locks."""
         while self.descriptors:
             with suppress(OSError):
                 os.close(self.descriptors.pop())
@@ -37,7 +37,7 @@ _state = process.own(OpenLocks)
 
 
 def wait(has_gone: Callable[[], bool], longest: Callable[[], float]) -> bool:
-    """Wait until the holder has gone; return False after the `longest` seconds, which are asked for again and again."""
+    """Wait until `has_gone()`; return False after `longest()` seconds, which is called anew in each round."""
     began, pause = time.monotonic(), _FIRST_PAUSE
     while not has_gone():
         if time.monotonic() - began > longest():
@@ -48,7 +48,7 @@ def wait(has_gone: Callable[[], bool], longest: Callable[[], float]) -> bool:
 
 
 def _longest_wait(descriptor: int) -> float:
-    """Return the seconds that it is worth waiting for the process that holds a lock file."""
+    """Return the seconds to wait at most for the process that holds a lock file."""
     number, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
     state = state_of(number) if host == os.uname().nodename else ""
     if state in STOPPED:
@@ -57,7 +57,7 @@ def _longest_wait(descriptor: int) -> float:
 
 
 def state_of(number: str) -> str:
-    """Return the letter of a process's state; empty for a process that the system does not know."""
+    """Return the letter of a process's state, as in `/proc/<number>/stat`; empty if the system does not know it."""
     try:
         with process.proc(f"{int(number)}/stat") as stream:
             # The program's name, in brackets before the state, may hold brackets itself.
@@ -67,14 +67,15 @@ def state_of(number: str) -> str:
 
 
 def hold(path: str, at_once: bool, before_waiting: Callable[[], object]) -> int:
-    """Return the descriptor of a file that is locked and signed; -1 if its holder has released it meanwhile.
+    """Lock the file at `path`, write this process's id into it, and return its descriptor.
 
-    With `at_once` nobody is waited for, and -1 is returned. `before_waiting` is called before the wait. Raises the
-    errors of the directory (`OSError`, `UnusableDirectory`).
+    If another process has the lock, wait for it and return -1, since it has made the entry by then. `before_waiting` is
+    called before the wait. With `at_once` it does not wait. Also returns -1 without locks. Raises the errors of the
+    directory (`OSError`, `UnusableDirectory`).
     """
     folder = os.path.dirname(path)
     trust.make_trusted(folder)
-    # Each process works alone there: locks of other nodes may answer late, or never.
+    # On a network file system each process works alone: locks of other nodes may answer late, or never.
     if not process.HAS_LOCKS or trust.is_network(folder):
         return -1
     is_contended = False
@@ -87,7 +88,7 @@ def hold(path: str, at_once: bool, before_waiting: Callable[[], object]) -> int:
             if is_contended and not at_once:
                 before_waiting()
                 is_mine = wait(partial(try_lock, descriptor), partial(_longest_wait, descriptor))
-            # A lock on a file that its last holder has removed leads to nothing: others lock a new file.
+            # If the last holder has removed the file, its lock is worth nothing: others lock a new file.
             if is_mine and is_at(path, descriptor):
                 sign(descriptor)
                 opened.pop_all()
@@ -97,10 +98,10 @@ def hold(path: str, at_once: bool, before_waiting: Callable[[], object]) -> int:
 
 def remove(path: str, descriptor: int) -> None:
     """Remove a lock file that this process holds, and let the others continue. Raises nothing."""
-    # The file is removed while it is locked: after that its name may belong to another holder.
+    # Removed while it is locked: later the name may belong to another holder's file.
     with suppress(OSError):
         os.unlink(path)
-    # A child forked by another library holds the file open too: closing alone would leave it the lock.
+    # Unlocked before it is closed, since a child that another library forked may hold the file open.
     with suppress(OSError):
         process.unlock(descriptor)
     with suppress(OSError):
@@ -118,9 +119,9 @@ def try_lock(descriptor: int, shared: bool = False) -> bool:
 
 @contextmanager
 def hold_alone(descriptor: int) -> Iterator[None]:
-    """Wait until this process alone has locked an open file, and close it in the end.
+    """Lock an open file for the block, waiting for other processes, and close it at the end.
 
-    A file system without locks lets everybody in.
+    Without locks of files the block is entered at once.
     """
     try:
         with suppress(OSError):
@@ -131,7 +132,7 @@ def hold_alone(descriptor: int) -> Iterator[None]:
 
 
 def is_at(path: str, descriptor: int) -> bool:
-    """Return True if the locked file is the one that other processes will find."""
+    """Return True if the path still names the locked file, so that other processes lock the same one."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except OSError:
@@ -145,7 +146,7 @@ def sign(descriptor: int) -> None:
 
 
 def open_lock(path: str) -> int:
-    """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
+    """Open a lock file. A forked child closes its copy, which would keep the lock."""
     descriptor = trust.open_file(path, trust.LOCK)
     _state().descriptors.add(descriptor)
     return descriptor

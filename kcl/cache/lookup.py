@@ -1,12 +1,12 @@
-"""The look-up that every stage of the line shares. Only this module finds, waits, sets aside, publishes and emits.
+"""The look-up that all stages share: it finds entries, waits for other makers, publishes new entries, emits events.
 
     obtain(stage, job, lead)        one look-up of one job in the layer of its stage
-      stage.search(job)             the slots to look at: yields address and key of each, is sent its entry, returns a Look
-      stage.load(job, look)         entries -> value; after any error the entries are set aside, and the value is made
-      stage.make(job, look)         the look with the value of a miss, and with the entries to publish
+      stage.search(job)             a generator: yields (address, key) to look at, is sent the answer, returns a Look
+      stage.load(job, look)         makes the value from the entries; after an error they go to quarantine: a miss
+      stage.make(job, look)         makes the value of a miss, and the entries to publish
 
-A stage is a class below `Stage`. Its other methods suit a plain stage. So a new stage needs its layer, a name to show,
-three verbs, and a row in the table of layers.
+A stage is a subclass of `Stage`. A new one defines its layer, a name to show and the three methods above, and gets a row
+in the table of layers. The other methods have defaults.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Look(NamedTuple):
 
     Made by the search of a stage, and replaced by its `load` and `make`; ends with the look-up, as its event.
 
-    `slots` are the addresses that count, each with its key; `entries` are those that exist there. `key` is the key that
-    was found, missed or made, None without a key. `digest` names the look-up in its event. `spared` is the time in
-    seconds that the entries of a hit took to make. `beside` belongs to the stage.
+    `slots` are the (address, key) pairs that the look-up used, `entries` the entries that were there. `key` is the key of
+    the value, None if it is unknown. `digest` names the look-up in its event. `spared` is the time in seconds that making
+    the entries of a hit took. `beside` is free for the stage's own use.
 
-    `publish` are the entries that making brought, each with its address. With `promised` the waiting threads and
-    processes wait on, for the next stage. If nothing may be stored, the outcome after making is a bypass.
+    `publish` are the new entries of a miss, each with its address. With `promised` the lead is kept for the next stage, and
+    others wait on. If nothing may be stored, the outcome after making is a bypass.
     """
 
     outcome: str
@@ -66,10 +66,10 @@ Searching = Generator[tuple[str, "Key"], "Answer", Look]
 
 
 class Stage(Generic[Job]):
-    """The work that a layer caches. Made for one Kernel or one context; a job is the request of one call.
+    """The work whose results a layer caches. A stage serves one Kernel or one context; a job is one request to it.
 
-    A stage defines `layer`, `name` and the three verbs `search`, `load` and `make`. The other methods suit a stage
-    whose jobs have one key each.
+    A subclass defines `layer`, `name`, `search`, `load` and `make`. The defaults of the other methods are for a stage whose
+    jobs have one key each.
     """
 
     __slots__ = ()
@@ -87,40 +87,40 @@ class Stage(Generic[Job]):
         raise NotImplementedError
 
     def search(self, job: Job) -> Searching:
-        """Yield addresses to look at, with their keys.
+        """Yield each (address, key) to look at, receive the layer's Answer, and return the Look.
 
         Raises UnknownInput for a bypass, MissingArguments, or the user's own error.
         """
         raise NotImplementedError
 
     def load(self, job: Job, look: Look) -> Look:
-        """Return the look with the value of its entries."""
+        """Return the look with the value, made from its entries."""
         raise NotImplementedError
 
     def make(self, job: Job, look: Look) -> Look:
-        """Return the look with the value of a miss, made now, and with the entries to publish."""
+        """Make the value of a miss; return the look with it and with the entries to publish."""
         raise NotImplementedError
 
     def attempt(self, _job: Job) -> str:
-        """Return why the value could not be stored; raise the error of a job that fails without kcl, too.
+        """Return why the value could not be stored, or raise the error that the job raises without kcl too.
 
-        Called if only a hit is allowed and there is none.
+        Called if `KCL_STRICT=hit` allows only a hit and there is none.
         """
         return ""
 
     def explain_error(self, _error: BaseException) -> str:
-        """Return why a value cannot be made, where that explains a miss better than its key; else an empty text."""
+        """Return a reason for a failed miss that says more than its key does, such as the front end's error; else empty."""
         return ""
 
     def begin(self, _job: Job) -> None:
-        """Take what a program can change as it is now. A look-up asks once, also if it waits for another maker."""
+        """Read the state that the program can change. Called once in a look-up, even if it waits and looks again."""
 
     def off(self, _job: Job) -> str:
-        """Return why the layer is off for a job; empty where it is on."""
+        """Return why the layer is off for a job; empty if it is on."""
         return self.layer.off()
 
     def guard(self, _job: Job) -> AbstractContextManager[object]:
-        """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits."""
+        """Return a lock against other threads, for the time in which a thread searches, loads or makes, but not waits."""
         return nullcontext()
 
     def lead_digest(self, _job: Job, look: Look) -> str:
@@ -128,19 +128,19 @@ class Stage(Generic[Job]):
         return look.key.digest if look.key is not None else look.digest
 
     def on_hit(self, _job: Job, look: Look) -> Look:
-        """Return the look of a hit as its event is to have it. `find` has no event, and does not call this."""
+        """Return the look of a hit as its event shall show it. `find` emits no event and does not call this."""
         return look
 
     def texts(self, _look: Look) -> Mapping[str, bytes]:
-        """Return the texts that explain a miss that stores nothing; raises nothing."""
+        """Return texts that explain a miss that stores nothing, for `kcl explain`. Raises nothing."""
         return {}
 
 
 def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
-    """Return the value of a job: from the layer, or made now. One event tells which. Thread-safe.
+    """Return the value of a job, from the layer or made now, and emit one event. Thread-safe.
 
-    Raises CacheMiss where `KCL_STRICT=hit` forbids making the value, SettingError where the value of that variable is
-    unknown, and the errors of making the value.
+    Raises CacheMiss if `KCL_STRICT=hit` forbids making the value, SettingError if the value of that variable is unknown,
+    and the errors of making the value.
     """
     if stage.layer.options.strict_fault:
         raise SettingError(stage.layer.options.strict_fault)
@@ -149,9 +149,9 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _find_allowed(stage, job, lead, started)
         if look.outcome != "miss":
             return _settle(stage, job, look, lead, started)
-    # The thread holds nothing here that another one may want.
+    # Outside of the guard: a thread that waits must not hold a lock that another thread needs.
     lead.take(stage.layer, stage.lead_digest(job, look))
-    # The former holder of the lead may have published the entry.
+    # Look again, since the former holder of the lead may have published the entry.
     with stage.guard(job):
         look = _find_allowed(stage, job, lead, started, again=True)
         if look.outcome == "hit":
@@ -161,9 +161,9 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
 
 
 def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:
-    """Return the result of a look-up now, with the value of a hit loaded; counts nothing.
+    """Return the result of a look-up, with the value of a hit loaded. Emits no event.
 
-    One that looks `again` has the key of before.
+    With `again` the key of the first look is kept, even if the program has changed its state.
     """
     if not again:
         stage.begin(job)
@@ -186,7 +186,7 @@ def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:
     except Exception as error:
         if not seen or isinstance(error, MissingArguments):
             raise
-        # An entry of another kcl may be of any form: the search itself may fail on it.
+        # An entry of another kcl version may have any form, so that the search itself fails on it.
         return _set_aside(stage, Look("error"), seen[-1:], error)
     if look.outcome != "hit":
         return look
@@ -198,14 +198,14 @@ def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:
 
 
 def report_error(layer: Layer, kernel: str, key: Key, reason: str) -> None:
-    """Emit an error that no look-up has: stored facts that hold no longer."""
+    """Emit an error event outside of a look-up: stored facts turned out to be wrong later."""
     events.emit(Event(layer.name, kernel, key.digest, "error", reason, 0.0, 0))
 
 
 def _find_allowed(
     stage: Stage[Job], job: Job, lead: Lead, started: float, again: bool = False
 ) -> Look:
-    """Find the value. Emit the event of a look-up that ends here: the user's code or `KCL_STRICT=hit` raises."""
+    """Find the value. If the user's code or `KCL_STRICT=hit` raises, emit the event of the look-up first."""
     try:
         look = find(stage, job, again)
         if look.outcome == "miss" and stage.layer.pull_before_miss():
@@ -226,7 +226,7 @@ def _find_allowed(
         look = _explain_error(stage, look, error)
         raise
     finally:
-        # The event tells the outcome, whether the attempt fails or not.
+        # The event is emitted whether the attempt fails or not.
         event = _event(stage, job, look)
         events.emit(event, look.key, texts=stage.texts(look), lead=lead)
     from kcl.cache import faults
@@ -235,18 +235,18 @@ def _find_allowed(
 
 
 def _explain_error(stage: Stage[Job], look: Look, error: BaseException) -> Look:
-    """Return the look of a value that cannot be made. Without a key its reason is told, not what changed."""
+    """Return the look of a value that cannot be made, with the stage's reason. With a reason the key is left out."""
     reason = stage.explain_error(error)
     return look._replace(reason=reason, key=None) if reason else look
 
 
 def _settle(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
-    """Make what is no hit, publish it, and emit the event."""
+    """Make the value unless it is a hit, publish its entries, emit the event, and return the value."""
     try:
         if look.outcome == "hit":
             look = stage.on_hit(job, look)
         elif look.outcome != "default":
-            # A warm start does without these modules.
+            # Imported late: a warm start does without these modules.
             from kcl.cache import faults, progress
 
             with progress.making():
@@ -310,7 +310,7 @@ def _emit(
 ) -> Event:
     """Emit the event of a look-up, and return it."""
     event = _event(stage, job, look, seconds)
-    # A layer that is off says so where the report has the place of its files.
+    # A layer that is off says so in the report's line on its files.
     if look.outcome == "bypass" and not look.reason.startswith("off: "):
         stage.layer.note(f"bypassed: {look.reason}")
     return events.emit(event, look.key, look.digests if look.outcome == "hit" else (), texts, lead)

@@ -1,9 +1,9 @@
-"""Notes: small states of this machine by name. A note is JSON in a file of its own, replaced whole, and has an age.
+"""Notes: small facts that outlive a process, such as the time of the last question to a remote, by name.
 
-    notes/<begin of the name>-<digest of the name>      [name, value]
+    notes/<begin of the name>-<digest of the name>      [name, value] in JSON
 
-No note is needed for a right answer: a missing or damaged one costs time or words only, so no fault passes here. Of
-more than `KEPT` notes those that were written longest ago go. With both layers off no note is read or written.
+A note is replaced as a whole, and has an age. A missing or damaged note costs time or a message, never a wrong result,
+so faults are ignored. The oldest notes above `KEPT` are removed. With both layers off no note is read or written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 
-# The number of notes that are kept, and the most bytes of one.
+# The most notes, and the most bytes of one.
 KEPT, LARGEST = 1024, 1 << 16
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, RecursionError)
 
@@ -43,7 +43,7 @@ def age(name: str) -> float | None:
 
 
 def write(name: str, value: Any) -> None:
-    """Replace a note by a value of JSON; nothing is written if that is larger than `LARGEST`."""
+    """Write a note with a JSON value in place of an earlier one; a value above `LARGEST` bytes is dropped."""
     with suppress(*_FAULTS):
         blob, notes = json.dumps([name, value]).encode(), _store()
         if len(blob) <= LARGEST:

@@ -1,4 +1,4 @@
-"""Packing: the header and the body of an entry, in the grammar of `kcl.cache.entry`. A process that hits packs nothing."""
+"""Packs the header and the body of an entry by the grammar of `kcl.cache.entry`. Only a process that stores imports it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcl.cache.key import Key
 
-# A piece is compressed where less than this part of it is left, and so many bytes are saved.
+# A piece is compressed if at most this fraction of it is left and at least this many bytes are saved.
 _WORTH = 0.5
 _LEAST = 2 << 10
 
@@ -21,8 +21,8 @@ def header(key: Key, metadata: Mapping[str, Any], parts: list[tuple[Any, ...]]) 
         if not (isinstance(part.name, str) and isinstance(part.value, str)):
             raise TypeError(f"a key holds texts only: {part!r}")
     document = {"key": key.parts, "metadata": metadata, "parts": parts}
-    # `ensure_ascii` would write two lone surrogates and the character they encode as the same
-    # escapes. Names are sorted, so that equal entries have equal bytes.
+    # `ensure_ascii` would write a character and the two lone surrogates that encode it as the same escapes. Names are
+    # sorted, so that equal entries have equal bytes.
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
@@ -32,7 +32,11 @@ def header(key: Key, metadata: Mapping[str, Any], parts: list[tuple[Any, ...]]) 
 def lay_out(
     parts: Mapping[str, bytes], piece: int, room: int
 ) -> tuple[list[tuple[Any, ...]], bytes]:
-    """Return the descriptions of the parts, and their body: at most `room` bytes of parts are in pieces of this size."""
+    """Return "parts" of the header, and the body.
+
+    Parts that compression shrinks are cut into pieces of `piece` bytes, as long as such parts together have at most `room`
+    bytes.
+    """
     described: list[tuple[Any, ...]] = []
     body: list[bytes] = []
     for name, part in parts.items():
@@ -48,6 +52,6 @@ def lay_out(
 
 
 def _packed(piece: bytes) -> bytes:
-    """Compress a piece where that pays."""
+    """Compress a piece if that saves enough."""
     small = zlib.compress(piece)
     return small if len(small) < _WORTH * len(piece) and len(small) + _LEAST < len(piece) else piece

@@ -1,7 +1,7 @@
-"""The differences between two keys, and the words for them that a user reads.
+"""The differences between two keys, and the sentences that tell a user of them.
 
-`_WHOLE` and `_FIRST` are the one table of names. A sentence names the part that changed. Where the change is short
-enough, the sentence shows it.
+`_WHOLE` and `_FIRST` map the name of a part to its description. A sentence names the part that changed, and shows the
+change if it is short.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Difference(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where the code of a part is written: its module and its first line there, 0 where that is unknown."""
+    """Where the code of a part is written: its module and its first line there, 0 if that is unknown."""
 
     module: str
     line: int
 
 
 class About(NamedTuple):
-    """The facts about a kernel that stand beside two of its keys.
+    """Facts about a kernel that sentences need beside its two keys.
 
-    `recipe` names the part with the code of the recipe. `line` returns the first line that differs in the module of a
-    part of code, 0 where it is unknown.
+    `recipe` names the part with the code of the recipe. `origins` says where the code of a part is written. `line` returns
+    the first line that differs in a part of code, 0 if it is unknown.
     """
 
     recipe: str = ""
@@ -64,7 +64,7 @@ def between(
 
 
 def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:
-    """Return values by their names and, where a name is repeated, its occurrence."""
+    """Return the values of parts by (name, number of the occurrence of that name)."""
     seen: dict[str, int] = {}
     placed = {}
     for name, value in parts:
@@ -74,7 +74,7 @@ def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], 
 
 
 def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B008 (immutable)
-    """Say how a part differs between an earlier key and a later one; empty where the words of another part do."""
+    """Say how a part differs between an earlier key and a later one; empty if another part's sentence says it."""
     name, before, after = difference
     first, _, rest = name.partition(" ")
     write = _WHOLE.get(name) or (_FIRST.get(first) if rest else None)
@@ -107,7 +107,7 @@ def telling(text: str | None) -> bool:
 
 
 def arrow(before: str, after: str) -> str:
-    """Show two values; of long values, show the place where they part."""
+    """Write `before -> after`; of long values only the place where they begin to differ."""
     if before == after:
         return f"{cut(before, WIDTH)}, with other content"
     if max(len(before), len(after)) <= WIDTH:
@@ -119,7 +119,7 @@ def arrow(before: str, after: str) -> str:
 
 
 def _code(label: str, difference: Difference, about: About) -> str:
-    """Name the recipe, a function or a class by its module, unless it stands in that of the recipe."""
+    """Describe a change of the recipe, a function or a class; its module is named unless it is the recipe's."""
     name, before, after = difference
     if name == about.recipe and before is not None:
         line = about.line(name)
@@ -139,7 +139,7 @@ def _code(label: str, difference: Difference, about: About) -> str:
 
 
 def _distribution(name: str, difference: Difference, _about: About) -> str:
-    """Compare "<version> <digest of the files>"."""
+    """Describe a change of a package, whose part is "<version> <digest of the files>"."""
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
@@ -149,7 +149,7 @@ def _distribution(name: str, difference: Difference, _about: About) -> str:
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
-    """Compare "<format> <version> <digest of the files>"."""
+    """Describe a change of kcl, whose part is "<format> <version> <digest of the files>"."""
     before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
     return (
         "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
@@ -162,7 +162,7 @@ def _argument(name: str, difference: Difference, _about: About) -> str:
 
 
 def _options(_rest: str, difference: Difference, _about: About) -> str:
-    """List the options that came and went."""
+    """List the build options that were added and removed."""
     before, after = ((text or "").split() for text in difference[1:])
     changes = [f"build option {flag} added" for flag in after if flag not in before]
     changes += [f"build option {flag} removed" for flag in before if flag not in after]
@@ -170,14 +170,14 @@ def _options(_rest: str, difference: Difference, _about: About) -> str:
 
 
 def _source(_rest: str, _difference: Difference, about: About) -> str:
-    """Name the thing behind the digest: in the key of a recipe, a whole kcl.Source."""
+    """Describe a change of the OpenCL C; in a generator key its digest covers a whole `kcl.Source`."""
     return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
 
 
-# It gets the rest of a part's name behind the first word, the difference, and what stands beside the keys.
+# A function that writes a sentence. It gets the part's name without its first word.
 Writer = Callable[[str, Difference, About], str]
 
-# The texts by whole names.
+# What a part is called in a sentence, by its whole name.
 _WHOLE: dict[str, str | Writer] = {
     "kcl": _own,
     "unit": "the content of the translation unit",
@@ -201,8 +201,7 @@ _WHOLE: dict[str, str | Writer] = {
     "(order)": "order of the parts",
 }
 
-# The texts by the first word of a name: {0} is the rest, or the text before its " in ", and {1} the
-# text after it.
+# What a part is called, by the first word of its name. {0} is the rest of the name up to " in ", {1} the text after it.
 _FIRST: dict[str, str | Writer] = {
     "code": _code,
     "class": _code,

@@ -1,4 +1,4 @@
-"""Places: the name of every folder and file of kcl, once.
+"""The name of every folder and file of kcl.
 
     pytools/pdict-v5-kcl-generated-v1-<Python>.sqlite   the generator layer, beside the PersistentDicts of pytools
     pytools/kcl-generated-v1/                           the generator layer where SQLite cannot be used
@@ -16,7 +16,7 @@ import os
 
 from kcl.base import settings
 
-# Below the root, or below the folder of a checkout: the files that belong to no entry.
+# The folder below the root with the files that belong to no entry.
 KCL = "kcl"
 # Rows of the generator layer: in a PersistentDict, or as files in a folder.
 GENERATED = "kcl-generated-v1"
@@ -80,7 +80,7 @@ def dictionaries() -> str:
 
 
 def generated() -> str:
-    """Return the folder of the generator layer's files, used where the PersistentDict is not usable."""
+    """Return the folder of the generator layer's files, which is used if SQLite is unsafe there."""
     return os.path.join(settings.folder("pytools"), GENERATED)
 
 

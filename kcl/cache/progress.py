@@ -1,8 +1,8 @@
-"""Progress: one line of stderr that counts the kernels of the run, or names other work, almost from its start.
+"""Progress: one line on stderr that counts the kernels being made, or names other work.
 
-The line is drawn on a terminal, every second anew, and only while no other thread of the program could write there. It
-is erased at the end of the work, since the program may print then. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1`
-writes whole lines where stderr is no terminal.
+On a terminal the line is redrawn every second, but only while no other thread of the program could be writing there. It
+is erased at the end of the work, since the program may print then. `KCL_PROGRESS=0` switches it off. `KCL_PROGRESS=1`
+writes whole lines if stderr is no terminal.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from contextlib import contextmanager, suppress
 
 from kcl.base import events, port, process, settings
 
-# Seconds of work: what is quicker shows nothing.
+# Shorter work shows no line.
 AFTER = 0.25
 EVERY = 1.0  # second the line is written over
-# A line that a terminal folds could not be erased.
+# A longer line would be wrapped by the terminal, and could not be erased.
 _WIDTH = 79
-# The beginning of the names of kcl's own threads, and the end of the names of loopy's.
+# The beginning of the names of kcl's own threads, and the end of the names of loopy's: neither prints.
 _OURS, _QUIET = "kcl-", "(_log_start_if_long)"
 
 
 class RunProgress(process.LockedState):
-    """The work of this process that was not in the cache: its begin, its seconds, and the line."""
+    """The kernels that this process had to make: when that began, the seconds it took, and the line that shows it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.line: ProgressLine | None = None
         self.began = time.monotonic()
         self.seconds = 0.0
-        # The kernels of the last run, once their number is known.
+        # The number of kernels in the last run of this program, once it has been read.
         self.of: int | None = None
 
-    # A child begins anew: the line is the parent's.
+    # A forked child starts anew, since the line belongs to the parent.
     after_fork = __init__
 
     def __str__(self) -> str:
-        """Count the kernels of this run, of those that the last run of the program asked for."""
+        """Return the text of the line: the kernels of this run so far, of those in the last run of the program."""
         number = _programs(events.total()[settings.BINARY]) + 1
         if self.of is None:
             journal = port("journal")
@@ -64,7 +64,7 @@ _state = process.own(RunProgress)
 
 
 class ProgressLine:
-    """The line of one piece of work, after `spent` seconds of earlier work; for one thread, as a `with` block.
+    """The progress line of one piece of work, as a `with` block. `spent` are the seconds of earlier such work.
 
     A line within the block of another line shows nothing.
     """
@@ -94,7 +94,7 @@ class ProgressLine:
         self._over.set()
 
     def say(self, text: object) -> None:
-        """Show this text from now on, once the work has taken a moment; it is written each time that it is shown."""
+        """Show `str(text)` from now on, once the work has taken a moment. It is evaluated anew each time it is drawn."""
         if not self._is_first or not settings.read().progress:
             return
         with _state().lock:
@@ -106,7 +106,7 @@ class ProgressLine:
             threading.Thread(None, self._tick, f"{_OURS}progress", (wait,), daemon=True).start()
 
     def _tick(self, wait: float) -> None:
-        """Draw the line when it is due, and on a terminal again and again."""
+        """Draw the line when it is due; on a terminal draw it again every second."""
         if wait > 0.0 and not self._over.wait(wait):
             self._draw()
         while settings.is_terminal() and not self._over.wait(EVERY):
@@ -116,7 +116,7 @@ class ProgressLine:
         is_terminal = settings.is_terminal()
         if is_terminal and not _is_alone():
             return
-        # Without the lock: this may import the journal.
+        # Outside of the lock, since this may import the journal.
         text = f"kcl: {self._text}"
         with _state().lock:
             # The work may have ended meanwhile, and another thread may draw.
@@ -126,14 +126,14 @@ class ProgressLine:
                 _write(f"{text}\n")
             elif _is_alone():
                 shown = text[:_WIDTH]
-                # The cursor goes back: a warning that comes now takes the place of the line.
+                # The cursor returns to the start, so that a warning overwrites the line.
                 _write(f"\r{shown:<{self._drawn}}\r")
                 self._drawn = len(shown)
 
 
 @contextmanager
 def making() -> Iterator[None]:
-    """Count the kernels of the run while one is being made, within the block."""
+    """Show the progress line while a kernel is made in the block."""
     state, began = _state(), time.monotonic()
     try:
         with ProgressLine(state.seconds) as line:

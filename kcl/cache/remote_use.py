@@ -1,4 +1,4 @@
-"""What a remote needs of a process that looked something up: a call as it ends, and the folder that names its project."""
+"""What a process with a remote keeps: the work to do at its end, and the folder that names its project."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from contextlib import suppress
 
 from kcl.base import port, process, settings
 
-# Only kcl sets this, for the children of a process with a remote. With the underscore it is no
-# setting.
+# Set by kcl for the children of a process with a remote. The underscore shows that it is no setting.
 _FOLDER = "_KCL_FOLDER"
 
 
@@ -24,12 +23,12 @@ class Ending:
         port("remote ending").at_exit()
 
     def in_worker(self) -> None:
-        """Do as at the end, which a worker may not reach."""
+        """Do the work of `at_exit` now, since a worker may be killed before its end."""
         port("remote ending").in_worker()
 
 
 class Folder:
-    """The folder of the program at the first look-up with a remote; a program may leave or remove its directory."""
+    """The folder of the program, kept from the first look-up on: the program may change or remove its directory."""
 
     def __init__(self) -> None:
         self.path = settings.variable(_FOLDER) or _folder()
@@ -40,14 +39,15 @@ _program = process.own(Folder)
 
 
 def begin() -> None:
-    """Note that this process looks something up: the first call makes the state whose `at_exit` serves the remote."""
+    """Note that this process uses a remote. The first call makes the state whose `at_exit` does the work at the end."""
     _ending()
 
 
 def folder() -> str:
     """Return the folder that names the project of this process, as of its first look-up with a remote.
 
-    That is the one of its program, or the working directory where that is a tool; in a child that of its parent.
+    That is the folder of its program, or the working directory if the program is an installed tool. A child has that of
+    its parent.
     """
     return _program().path
 

@@ -1,9 +1,9 @@
-"""Memos: a run leaves a memo for the next run like it, an entry under a key that is equal for runs that are alike.
+"""Memos: what a run leaves for the next run of the same program and recipe. There is one kind of memo:
 
-    shapes/<address>        the sizes that a recipe has seen: the one sort of memos
+    shapes/<address>        the sizes that calls of a recipe were seen with
 
-A memo is an entry, so that it travels in bundles beside the entries of layers. The few that were used last are kept. No
-memo is needed for a right answer, so no fault passes this module.
+A memo has the form of an entry, so that bundles can carry it. The `KEPT` memos that were used last are kept. Results are
+right without memos, so faults are ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def store(notes_use: bool = False) -> Directory:
 
 
 class RunMemo:
-    """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
+    """The memo under one key, read by one run and written for the next. Thread-safe."""
 
     def __init__(self, key: Key) -> None:
         self._store = store(notes_use=True)
@@ -67,8 +67,8 @@ class RunMemo:
         return {}
 
     def write(self, memo: Mapping[str, Any]) -> None:
-        """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
-        # A memo that came from a remote stays one of its signers.
+        """Write the memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
+        # A memo that came from a remote keeps its signers.
         signers = origin(Entry(self._key, self.read(), {}))
         with suppress(*_FAULTS):
             self._store.put(self._address, Entry(self._key, {**memo, **signers}, {}).pack())

@@ -1,4 +1,4 @@
-"""Drivers: the differences between OpenCL drivers, a file each, chosen from a table by the name of the platform."""
+"""Drivers: a class for each OpenCL implementation that needs one, chosen by the name of the platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kcl.programs.open_jobs import OpenJobs
 
-# The module and the class for the name of a platform; any other driver is a plain one.
+# Platform name -> module and class. Any other platform gets a plain `Driver`.
 TABLE = {
     "NVIDIA CUDA": ("kcl.drivers.nvidia", "Nvidia"),
     "Portable Computing Language": ("kcl.drivers.pocl", "Pocl"),
@@ -28,7 +28,7 @@ def of(context: cl.Context) -> Driver:
 
 @functools.cache
 def named(platform: str) -> Driver:
-    """Return the driver of a platform; a plain one where its file cannot be read."""
+    """Return the driver of a platform; a plain one if its module cannot be imported."""
     module, name = TABLE.get(platform, ("", ""))
     try:
         driver: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
@@ -39,27 +39,27 @@ def named(platform: str) -> Driver:
 
 
 def every() -> list[Driver]:
-    """Return the drivers that differ from a plain one: a tool asks each of them."""
+    """Return all drivers in the table, for commands that ask each of them."""
     return [named(platform) for platform in TABLE]
 
 
 def pending() -> OpenJobs:
-    """Return the entries that wait for a helper; raises a store's errors. One driver has a helper."""
+    """Return the entries that wait for a helper; raises a store's errors. Only one driver has a helper."""
     from kcl.programs.open_jobs import OpenJobs
 
     return next(filter(None, [driver.pending() for driver in every()]), OpenJobs())
 
 
 def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
-    """Complete the entries that wait for it, and wait for that."""
+    """Have the open entries completed, and wait for that; return False if they are not complete in time."""
     return all(driver.flush(seconds, progress) for driver in every())
 
 
 def quiet(folder: str, seconds: float = 60.0) -> bool:
-    """Drop what waits below a kcl folder, and end the helper; return False if it still runs: entries may reappear."""
+    """Drop the open entries below a kcl folder and end the helper; return False if it still runs and may add entries."""
     return all(driver.quiet(folder, seconds) for driver in every())
 
 
 def own_files(binary: bytes) -> dict[str, bytes]:
-    """Return the files in a binary of any driver; raises ValueError for a damaged one."""
+    """Return the files inside a binary of any driver; raises ValueError if it is damaged."""
     return next(filter(None, [driver.files(binary) for driver in every()]), {})

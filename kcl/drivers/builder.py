@@ -1,11 +1,13 @@
-"""The child of `kcl rebuild`: it builds the programs of entries for the devices of this machine, and launches them.
+"""The child process of `kcl rebuild`: it builds the programs of entries for this machine's devices and launches them.
 
-    devices()                -> the names of the devices that were asked for
+The parent calls these methods:
+
+    devices()                       -> the names of the devices that were asked for
     build(device, address, blob)    -> (Verdict, address of the new entry): "there", "built", or what is wrong
-    launch()                 -> what is wrong with a launch of that program, empty if nothing is
-    leave()                  -> None: the program is completed without the driver's work for a launch
+    launch()                        -> what is wrong with a launch of that program, empty if nothing is
+    leave()                         -> None: the program is completed without specialised code
 
-Nothing here knows a front end: an entry has the source of its program, and its first launch.
+No front end is needed: an entry has the source of its program and its first launch.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ THERE, BUILT, FAILED, LACKS_HEADER = "there", "built", "does not build", "lacks 
 
 
 class Order(NamedTuple):
-    """What children build: into which cache, with which include directories, for devices with this text in their name."""
+    """The task of a child: the folder of the cache, include directories, and a text that the device's name contains."""
 
     folder: str
     directories: tuple[str, ...] = ()
@@ -38,12 +40,12 @@ class Order(NamedTuple):
 
 
 def main(descriptor: int) -> None:
-    """Build for the parent."""
+    """Run the child: build for the parent until it ends the connection."""
     serve(descriptor, Builder)
 
 
 class Builder:
-    """The builds of a process, one for each kind of device, and the program that was built last."""
+    """The build stages of the child, one for each kind of device, and the program that was built last."""
 
     def __init__(self, order: Order) -> None:
         option.cache_dir(order.folder)
@@ -62,7 +64,7 @@ class Builder:
         """Build the program of an entry for a device, unless a complete entry is there."""
         build, entry = self._builds[device], entry_at(address, blob)
         try:
-            # The flags that pyopencl adds, here as it did there.
+            # pyopencl adds these flags itself, so the stored ones are dropped.
             added = build.options(()).flags
             flags = [flag for flag in entry.metadata["options"] if flag not in added]
             flags += [f"-I{directory}" for directory in self._order.directories]
@@ -85,9 +87,9 @@ class Builder:
         return Verdict(BUILT), slots[0].address
 
     def launch(self) -> str:
-        """Launch the program as it was launched first."""
+        """Launch the program as in its recorded first launch; return the fault, empty for none."""
         assert self._built is not None
-        fault = "" if self._launches else "its first launch is not noted"
+        fault = "" if self._launches else "its first launch is not recorded"
         try:
             queue = cl.CommandQueue(self._built.build.context)
             fault = fault or first.launch(queue, self._built.program, self._launches)
@@ -100,13 +102,13 @@ class Builder:
         return fault
 
     def leave(self) -> None:
-        """Have the program completed as it is."""
+        """Have the program's entry completed without a launch."""
         assert self._built is not None
         self._built.note_prepared()
 
 
 def _builds(text: str) -> Iterator[Build]:
-    """Yield a stage for each kind of device with a text in its name; equal devices are one kind."""
+    """Yield a stage for each kind of device whose name contains a text; equal devices are one kind."""
     seen = set[tuple[Part, ...]]()
     for platform in cl.get_platforms():
         for device in platform.get_devices():

@@ -1,7 +1,7 @@
-"""A child that answers questions about programs: a driver that builds or launches one may hang, or end its process.
+"""Child processes that build and launch programs for a parent: the driver may hang or crash there.
 
-The parent asks by a pipe and gets an answer to each question, so it knows which program killed or stopped the child. A
-question that takes too long ends the child, too, since the parent may have died.
+The parent sends questions through a pipe and gets an answer to each, so it knows at which program the child died. The
+child also ends itself if a question takes too long, since the parent may have died.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from {} import main; main(
 
 
 class Verdict(NamedTuple):
-    """What became of a candidate of a tuning, or of a program: a word such as "ok" or "crashes", and the detail."""
+    """The result for a candidate of a tuning, or for a program: a word such as "ok" or "crashes", and details."""
 
     outcome: str
     detail: str = ""
 
 
-# The verdict of a candidate that was not judged yet.
+# The verdict of a candidate that was not tried yet.
 OPEN = Verdict("")
 
 
 class ChildFault(Exception):
-    """What a child could not do: it died or was stopped at a question, or it cannot launch the default."""
+    """A child failed: it died, it was stopped because a question took too long, or it cannot launch the default."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(": ".join(verdict[:2]))
@@ -44,12 +44,12 @@ class ChildFault(Exception):
 
 
 class Answerer:
-    """The parent's end of a process that answers questions, one at a time; `end` ends it and returns its status."""
+    """The parent's side of a child that answers one question at a time. `end` kills it and returns its exit status."""
 
     pipe: Connection
 
     def ask(self, seconds: float, verb: str, *arguments: Any) -> Any:
-        """Return the answer; if there is none in some seconds, the process is ended and ChildFault is raised."""
+        """Call a method of the child and return its answer. Without one in time, kill the child and raise ChildFault."""
         try:
             self.pipe.send((seconds, verb, *arguments))
             if self.pipe.poll(seconds):
@@ -64,7 +64,7 @@ class Answerer:
 
 
 class PythonChild(Answerer):
-    """A process that runs the function `main` of a module, with these options of Python and variables."""
+    """A Python process that runs `main` of a module, with an environment and options of the interpreter."""
 
     def __init__(self, module: str, environment: Mapping[str, str], *options: str) -> None:
         self.pipe, end = Pipe()
@@ -82,25 +82,25 @@ class PythonChild(Answerer):
             )
 
     def begin(self, question: Any) -> None:
-        """Send what all questions are about."""
-        # If the child has gone, its first answer will be missing.
+        """Send the first message, from which the child makes the object that answers."""
+        # If the child has gone, the first question will find out.
         with suppress(OSError):
             self.pipe.send(question)
 
     def end(self) -> int:
-        """End the process, whatever it does."""
+        """Kill the process and return its exit status."""
         self.process.kill()
         self.pipe.close()
         return self.process.wait()
 
 
 def ended(status: int) -> str:
-    """Return the words for the status of a process that ended."""
+    """Describe the exit status of a process: the name of a signal, or "status 3"."""
     return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 
 def limit(more: int | None = None) -> None:
-    """Have this process write no core; unless `more` is None, let it have 4 GiB and that beyond what it has now."""
+    """Switch core files off; unless `more` is None, limit this process to 4 GiB and `more` bytes above its present size."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -113,11 +113,11 @@ def limit(more: int | None = None) -> None:
 
 
 def serve(descriptor: int, made_of: Callable[[Any], Any]) -> None:
-    """Answer the questions of the parent at a descriptor by what is made of its first message, and end this process."""
+    """Run a child: make an object from the parent's first message, answer by its methods, and end the process."""
     limit()
     pipe = Connection(descriptor)
     answer(pipe, made_of(pipe.recv()))
-    # Nothing of a driver runs as the process ends.
+    # Without clean-up, in which a driver might hang.
     os._exit(0)
 
 

@@ -14,20 +14,20 @@ from kcl.programs.driver import variables
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# Of each device the place of its platform, its place in that, and its name.
+# For each device: the number of its platform, its number in the platform, its name.
 DevicePlaces = tuple[tuple[int, int, str], ...]
 UNITS = "compute units"
-# How the names of those parts begin that tell programs for one device apart.
+# The beginnings of the names of those key parts that belong to the program and not to the device.
 OF_A_PROGRAM = ("source", "options", "header")
 
 
 def parts(identity: Iterable[Part]) -> list[Part]:
-    """Return the parts of a program key for a device with this identity, as of now."""
+    """Return those parts of a program key that describe a device with this identity and the current variables."""
     return [Part("format", program_key.FORMAT), *identity, *variables()]
 
 
 def of_table(key: Key) -> Key:
-    """Return the parts of a key of tuned choices that `parts` gave it: they stand before the compute units."""
+    """Return the part of a table's key that came from `parts`: it stands before the compute units."""
     names = [part.name for part in key.parts]
     first = names.index("format") if "format" in names else 0
     return Key(key.parts[first : names.index(UNITS) if UNITS in names else 0])
@@ -36,7 +36,7 @@ def of_table(key: Key) -> Key:
 def compared(key: Key) -> tuple[Key, Key | None]:
     """Return the parts of a program key that describe its device, and those of the most similar device here.
 
-    None stands for a machine without a device of the platform. The first call asks OpenCL for platforms.
+    The second is None if this machine has no device of that platform. The first call asks OpenCL for its platforms.
     """
     import pyopencl as cl
 
@@ -56,7 +56,7 @@ def compared(key: Key) -> tuple[Key, Key | None]:
 
 
 def places_of(context: cl.Context) -> DevicePlaces:
-    """Return the places of a context's devices; none if one has no place, for example a part of a device."""
+    """Return the places of a context's devices; empty if OpenCL does not list one of them, such as a sub-device."""
     import pyopencl as cl
 
     places = {

@@ -1,4 +1,4 @@
-"""Nvidia: NVIDIA's driver for GPUs."""
+"""NVIDIA's driver for GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kcl.programs.driver import Driver
 
-# The compiler says it of each kernel; with code from its ComputeCache the driver says nothing.
+# A message that the compiler gives for each kernel, but not for code from the driver's own ComputeCache.
 _NOTE = re.compile(
     r"^\(\): Warning: Function \w+ is a kernel, so overriding noinline attribute\..*\n*",
     re.MULTILINE,
@@ -15,12 +15,12 @@ _NOTE = re.compile(
 
 
 class Nvidia(Driver):
-    """NVIDIA's driver: it notes something about each kernel, and its ComputeCache may not see a changed header."""
+    """NVIDIA's driver. Its compiler has a useless message for each kernel, and its ComputeCache overlooks some headers."""
 
     def mark(self, source: str, headers: Callable[[], str]) -> str:
-        """Return a definition that no code reads: with another one the ComputeCache looks again."""
+        """Return `-DKCL_HEADERS_<digest>`: the ComputeCache compares options, so a changed header is compiled again."""
         return f"-DKCL_HEADERS_{headers()[:32]}" if "#include" in source.replace(" ", "") else ""
 
     def messages(self, log: str) -> str:
-        """Leave the notes out: hits give the messages as a warning."""
+        """Return a log without the useless messages, since a hit warns with the log."""
         return _NOTE.sub("", log)

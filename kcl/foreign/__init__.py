@@ -1,7 +1,7 @@
-"""The foreign caches, which are not kcl's own: the place of each one, and whether it is on.
+"""Foreign caches: those of loopy, pyopencl and the OpenCL drivers. Where each one lies, and whether it is on.
 
-`kcl.foreign.table` has the facts, one row per cache; each function here serves all rows.
-This module imports neither loopy nor pyopencl: a module's own switch counts only once that module is loaded.
+`kcl.foreign.table` has the facts, one row per cache; each function here works for all rows.
+This module imports neither loopy nor pyopencl: a switch inside a module counts only once the program has imported it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from kcl.base.settings import trust
 from kcl.foreign.table import ROWS, CacheRow, placed_by
 
 CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
-# The variables that decide the place of each cache.
+# The variables that decide whether a cache is on and where it lies.
 _DECIDING = {name: row.variables for name, row in ROWS.items()}
 
 
 class Place(NamedTuple):
-    """The path of a cache, and the variable that decided it: "default" without one, both empty without a place."""
+    """The path of a cache, and the variable that decided it or "default"; both are empty if the cache has no place."""
 
     path: str
     why: str
 
 
 def off(name: str) -> str:
-    """Return why the cache `name` is off now, by its owner's own parser; empty if it is on."""
+    """Return why the cache `name` is off now, as its owner would read its variables; empty if it is on."""
     return off_by_variable(name) or off_by_call(name)
 
 
@@ -67,7 +67,7 @@ def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
 
 
 class Start:
-    """The environment at the start of the program; elsewhere than on Linux that of kcl's first question."""
+    """The environment at the start of the program; outside Linux the one at kcl's first use of this class."""
 
     def __init__(self) -> None:
         try:
@@ -83,18 +83,18 @@ class Start:
 
 
 class Observations:
-    """What this process has seen of its environment."""
+    """What this process has read from its environment so far."""
 
     def __init__(self) -> None:
-        # The environment at kcl's first use of a switch: a layer was used, hence a driver was loaded.
+        # The environment when kcl first read a switch. A layer was in use then, so the driver was loaded.
         self.at_first_use: dict[str, str] = {}
-        # The variables that change code, as drivers have read them by now: see `code_variables`.
+        # The variables that change generated code, with the values that drivers have read: see `code_variables`.
         self.read_by_drivers: dict[str, str] = {}
-        # The directories of caches that were seen, by the cache and the values of the variables that decide.
+        # The existing directories of caches, by the cache and the values of the variables that decide its place.
         self.directories: dict[tuple[str | None, ...], str] = {}
 
     def on_change(self) -> None:
-        # Layers then read their switches again.
+        # Layers read their switches again after a change.
         self.at_first_use.clear()
 
 
@@ -122,10 +122,10 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
 
 
 def directory_in_use(name: str) -> str:
-    """Return the directory of a cache whose driver reads the variables once, and then makes the directory.
+    """Return the directory that a driver uses which reads its variables once and then makes the directory.
 
-    That is the directory of the current environment, or, after a change that came too late, an earlier existing one. A
-    directory that was there is not looked for again: a driver that has made it uses it.
+    That is the directory of the current environment if it exists. Else it is an existing one of an earlier environment:
+    the variable was changed too late. A directory that existed once is returned from then on without another look.
     """
     decided = (name, *map(os.environ.get, _DECIDING[name]))
     seen = _observations().directories
@@ -141,12 +141,12 @@ def directory_in_use(name: str) -> str:
 
 
 def active_directory(name: str) -> str | None:
-    """Return the absolute path of the directory in use, None while the cache is off."""
+    """Return the absolute path of the directory in use; None while the cache is off."""
     return None if off(name) else os.path.abspath(directory_in_use(name))
 
 
 def _fill_in(template: str, environment: Mapping[str, str]) -> Place | None:
-    """Fill in a template of a row's places; return None for a missing variable."""
+    """Fill in one of a row's templates of places; return None if its variable is not set."""
     # platformdirs ignores a variable with a relative path.
     if template.startswith("user:"):
         application = template.removeprefix("user:")
@@ -172,8 +172,9 @@ def _fill_in(template: str, environment: Mapping[str, str]) -> Place | None:
 def code_variables() -> list[tuple[str, str]]:
     """Return the set variables that change generated code while every OpenCL string stays the same, sorted.
 
-    A look-up and a build call this. PoCL reads a variable at each build until it is set, and keeps that value (its
-    `pocl_get_string_option`). A driver that reads at its start may not have seen what the program set: that differs.
+    A look-up and a build call this. PoCL reads such a variable at each build until it is set, then keeps the value (its
+    `pocl_get_string_option`). Other drivers read it at their start and may miss what the program set later, so a value
+    that the program set has another text than the same value from the start.
     """
     read, start = _observations().read_by_drivers, _start().environment
     for name in CODE_VARIABLES:
@@ -187,14 +188,14 @@ def code_variables() -> list[tuple[str, str]]:
 
 
 def read_variables() -> dict[str, str]:
-    """Return the same variables with their values alone, as a child has to have them."""
+    """Return the variables of `code_variables` with their plain values, for the environment of a child."""
     code_variables()
     return dict(_observations().read_by_drivers)
 
 
 @contextmanager
 def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Set variables of the environment within the block; None stands for a variable that is not set."""
+    """Set variables of the environment within the block; None unsets a variable."""
     before = {name: os.environ.get(name) for name in wanted}
     before = {name: value for name, value in before.items() if value != wanted[name]}
     try:
@@ -205,7 +206,10 @@ def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
 
 
 class LoopySwitch(process.LockedState):
-    """The state of loopy's switch, which all threads share: a miss of one thread must not look like the user's wish."""
+    """What kcl knows of `loopy.CACHING_ENABLED`, which all threads share.
+
+    `wishes` has the user's value while kcl has switched loopy's caches off, so that other threads see the user's wish.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +218,7 @@ class LoopySwitch(process.LockedState):
         self.thread = 0
 
     def after_fork(self) -> None:
-        """Put the switch back where another thread of the parent had switched loopy's caches off."""
+        """Restore the user's value if another thread of the parent had switched loopy's caches off."""
         if self.wishes and self.thread != threading.get_ident():
             sys.modules["loopy"].CACHING_ENABLED = self.wishes[0]  # type: ignore[attr-defined]
             self.wishes.clear()
@@ -231,7 +235,7 @@ def loopy_disk_caches_off() -> Iterator[None]:
     switch = _loopy_switch()
     with switch.lock:
         wish, depth = bool(loopy.CACHING_ENABLED), len(switch.wishes)
-        # An interrupt may come at any step.
+        # Each step is inside `try`, since an interrupt may come between any two.
         try:
             switch.thread = threading.get_ident()
             switch.wishes.append(wish)
@@ -250,30 +254,30 @@ def wait_for_loopy(seconds: float) -> None:
 
 
 def off_by_call(name: str) -> str:
-    """Return the words for a module's own switch if it is off now by the user's wish, else an empty text."""
+    """Return the name of the switch inside a module by which the user has switched a cache off now; empty if it is on."""
     flag = ROWS[name].flag
     if flag is None:
         return ""
     module, attribute, off, words = flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
-    # A miss of another thread may have switched loopy's caches off: before it is the user's wish.
+    # kcl itself may have switched loopy's caches off, for a miss of another thread: then the user's value was True.
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
     return words if is_off and not by_kcl else ""
 
 
 def import_anyway(name: str) -> None:
-    """Import a module that opens dictionaries on disk during its import; after a failure use a private directory.
+    """Import a module that opens caches on disk during its import, even if its cache directory is not usable.
 
-    loopy and pyopencl.invoker fail without a usable cache directory.
+    loopy and pyopencl.invoker cannot be imported without a usable cache directory: they get a private one then.
     """
     module = sys.modules.get(name)
-    # An import that another thread has begun is awaited.
+    # `import_module` waits for an import that another thread has begun.
     if module is None or is_being_imported(module):
         load_with_usable_cache(lambda: import_module(name))
 
 
 def load_with_usable_cache(load: Callable[[], object]) -> None:
-    """Call `load`; without a usable cache directory call it with a private one among the temporary directories."""
+    """Call `load`; if the user's cache directory is not usable, call it with a private temporary one."""
     import sqlite3
 
     try:
@@ -294,7 +298,7 @@ def load_with_usable_cache(load: Callable[[], object]) -> None:
 
 
 class RestingCollector:
-    """Whether Python's collector rests for kcl: in a child that another thread forks meanwhile it works again."""
+    """Whether kcl has switched Python's garbage collector off. A child that is forked meanwhile switches it on again."""
 
     rests = False
 
@@ -309,9 +313,9 @@ _collector = process.shared(RestingCollector)
 
 @contextmanager
 def _resting_collector() -> Iterator[None]:
-    """Let Python's collector rest in a block, and have it take the objects of the block for old ones.
+    """Switch Python's garbage collector off in a block, and move the block's objects to the oldest generation.
 
-    An import makes some hundred thousand objects that last: the collector spends 25 ms on those of loopy.
+    An import makes some hundred thousand lasting objects: for loopy the collector would spend 25 ms on them in vain.
     """
     if not gc.isenabled():
         yield
@@ -322,7 +326,7 @@ def _resting_collector() -> Iterator[None]:
     try:
         yield
     finally:
-        # What the program froze stays frozen.
+        # `unfreeze` would also release objects that the program has frozen.
         if not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
@@ -331,7 +335,9 @@ def _resting_collector() -> Iterator[None]:
 
 
 def provide_pocl() -> str:
-    """Give PoCL a private cache where it cannot use its default one, before it starts; return a message, or "".
+    """Give PoCL a private cache directory if it cannot use its default one; return a message, or "".
+
+    Call this before PoCL starts.
 
     A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
     """

@@ -1,7 +1,7 @@
-"""The contents of a foreign cache: its own files, their entries, size and age; and the presence of its owner.
+"""The contents of a foreign cache (files, entries, size, age), and whether its owner is on this machine.
 
-A driver is present if an ICD file names its library, and a package if it is installed. On systems without ICD files
-every owner counts as present. None of them is loaded.
+A driver is there if an ICD file names its library, a package if it is installed. On systems without ICD files every
+owner counts as there. No owner is loaded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDERS = (os.path.join(sys.prefix, "etc", "OpenCL", "vendors"), "/etc/OpenCL/ve
 
 
 class Contents(NamedTuple):
-    """Entries, bytes, and the times of the oldest and the newest file in seconds since the epoch, 0 without files."""
+    """The entries and bytes of a cache, and the times of its oldest and newest file (seconds since the epoch, or 0)."""
 
     entries: int
     bytes: int
@@ -36,9 +36,9 @@ class Contents(NamedTuple):
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Return the existing files and directories that are this cache's own, sorted.
+    """Return the files and directories that belong to this cache, sorted.
 
-    Links, the files of others in the same directory, and that directory itself are not among them.
+    Links, files of other owners in the same directory, and the directory itself are left out.
     """
     place, row = foreign.place(name).path, ROWS[name]
     is_inside = re.compile(row.inside).fullmatch
@@ -53,18 +53,18 @@ def files(name: str) -> tuple[str, ...]:
 
 
 def is_too_wide(path: str) -> bool:
-    """Return True if a directory is the root, a home, or a directory above a home: it is nobody's cache."""
+    """Return True if a path is the file system's root, the user's home, or above it: then it cannot be a cache."""
     real, home = os.path.realpath(path), os.path.realpath(settings.home())
     return os.path.dirname(real) == real or os.path.commonpath([real, home]) == real
 
 
 def measure(name: str) -> Contents:
-    """Count the contents of the cache `name`; opens its databases for reading, and no other file."""
+    """Count the contents of the cache `name`. Only databases are opened, for reading."""
     return count(files(name), ROWS[name].entry)
 
 
 def count(paths: Iterable[str], counting: str) -> Contents:
-    """Count files, and the files below directories: an entry is a file with a matching name, or with `rows` a row."""
+    """Count files, also below directories. An entry is a file whose name matches `counting`, or each row for "rows"."""
     entries = size = 0
     oldest, newest, fault = 0.0, 0.0, ""
     for path, status in _walk(paths):
@@ -113,7 +113,7 @@ def is_platform_here(platform: str) -> bool:
 
 
 def _read_icd_files() -> str:
-    """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
+    """Return the text of all ICD files, and of the variables that list libraries, as ICD loaders read them."""
     values = [
         settings.variable(name)
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
@@ -131,11 +131,11 @@ def _read_icd_files() -> str:
 
 def _walk(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield path and status of files, and of the files below directories; links are not followed."""
-    # A cache can be large: only the paths of its directories are held, and no list of its files.
+    # A cache can be large, so no list of its files is made: only paths of directories wait here.
     left = list(paths)
     while left:
         path = left.pop()
-        # A path may be removed by now, or not readable.
+        # Another process may have removed the path, or it is not readable.
         with suppress(OSError):
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):

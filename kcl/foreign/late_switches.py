@@ -1,7 +1,7 @@
-"""Switches that came too late: a variable that changed after the owner of a cache had read it.
+"""Switches that came too late: variables that changed after the owner of a cache had read them.
 
-A module of Python shows the value that it read. Of a driver kcl compares the current environment with that of kcl's
-first use, when the drivers were surely loaded.
+A module of Python shows the value that it read. A driver does not: kcl compares the current environment with that of
+kcl's first use, when the drivers were loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kcl import foreign
 from kcl.foreign import contents
 from kcl.foreign.table import ROWS, CacheRow
 
-# A change that its owner did not see: cache, variable, value and words, as `kcl status --json` prints them.
+# A change that its owner did not see, with the members cache, variable, value and words of `kcl status --json`.
 LateSwitch = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ def _describe_change(variable: str, now: Mapping[str, str]) -> str:
 
 
 def _find_in_module(row: CacheRow, now: Mapping[str, str]) -> str:
-    """Return the variable that would switch a cache off, and that its module has not seen."""
+    """Return the variable that would switch a cache off if its module had not read it before; empty for none."""
     assert row.flag is not None
     module, attribute, off, _words = row.flag
     is_on = getattr(sys.modules.get(module), attribute, off) is not off
@@ -57,7 +57,7 @@ def _find_in_module(row: CacheRow, now: Mapping[str, str]) -> str:
 
 
 def _find_in_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return the first changed variable if the driver would do otherwise with the variables as they are now."""
+    """Return the first changed variable if the change would move a driver's cache or switch it; empty otherwise."""
     before, after = (
         (foreign.switched_off(row, environment), foreign.place_in(row, environment).path)
         for environment in (first, now)

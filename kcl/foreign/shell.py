@@ -1,6 +1,6 @@
-"""Changes of a shell's environment: the variables that switch caches off or on, or move them; and each shell's words.
+"""Shell lines that switch caches off or on, or move them, in the language of each shell.
 
-Each cache is switched by its owner's variable, with a value that its owner's parser takes as off.
+Each cache is switched by its owner's variable, with a value that its owner reads as off.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Change = dict[str, str | None]  # by variable: the value to set, None to unset
 
 
 def plan_change(off: list[str], on: list[str], directory: str | None) -> Change:
-    """Return the change for a wish; raises ValueError for a wish that no variable can fulfil.
+    """Return the variables that switch caches off and on and move them to `directory`.
 
-    `all` stands for kcl's layers and the caches below them that have a switch; a neighbour counts only where it is
-    named.
+    `all` stands for kcl's layers and the caches below them that have a switch. A neighbour (see `CacheRow`) must be named.
+    Raises ValueError for an unknown name, or for a cache that no variable switches.
     """
     refuse_unknown((*off, *on), (*settings.LAYERS, *ROWS, ALL))
     off, on = _expand(off), _expand(on)
@@ -58,7 +58,7 @@ def plan_change(off: list[str], on: list[str], directory: str | None) -> Change:
 
 
 def lines(wish: Change, shell: str) -> list[str]:
-    """Write a change in the language of a shell."""
+    """Return the lines that make a change in a shell."""
     unset, put, quoted = SHELLS[shell]
     return [
         unset.format(name) if value is None else put.format(name, quoted(value))
@@ -67,7 +67,7 @@ def lines(wish: Change, shell: str) -> list[str]:
 
 
 def _switch_layers(wish: Change, off: set[str], on: set[str]) -> None:
-    """Switch layers of kcl; layers that are off already stay off."""
+    """Add the switch of kcl's layers to a wish; layers that are off already stay off."""
     if not off | on:
         return
     wanted = (settings.read().no_cache | off) - on
@@ -92,7 +92,7 @@ def _expand(names: list[str]) -> list[str]:
 
 
 def _find_switches(name: str) -> dict[str, str]:
-    """Return the variables that switch a cache and do not move it, each with a value that means off."""
+    """Return the variables that only switch a cache, each with a value that means off."""
     row = ROWS[name]
     moving = set(map(placed_by, row.places))
     return {
@@ -103,7 +103,7 @@ def _find_switches(name: str) -> dict[str, str]:
 
 
 def _move(wish: Change, directory: str) -> None:
-    """Move kcl's files and the caches below it: by XDG_CACHE_HOME, or by a variable of their own."""
+    """Add to a wish the variables that move kcl's files and the caches below it."""
     wish.update({"KCL_CACHE_DIR": directory, _XDG: directory})
     for name, row in ROWS.items():
         own = [

@@ -1,8 +1,7 @@
-"""Facts about the caches at and below kcl: one row each, sorted by name.
+"""Facts about the foreign caches: one row each, sorted by name.
 
-Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names. No
-fact was tried on macOS or Windows, where some of these caches lie elsewhere: they show as empty there.
-A row is data: the code for all rows stands once, in `kcl.foreign` and the modules beside this one.
+The comment of each row names the file of its owner's source that the facts were read from, as of the summer of 2026.
+They were not tried on macOS or Windows, where some of these caches lie elsewhere and show as empty.
 """
 
 from __future__ import annotations
@@ -22,35 +21,35 @@ _REJECTED = "a value that its owner rejects counts as off; use 1 or 0"
 class CacheRow(NamedTuple):
     """One foreign cache.
 
-    Of the templates in `places` the first that can be filled in decides: `$NAME` is a variable that is set and not
-    empty, a leading `~` the home directory, as `os.path.expanduser` finds it, and `user:NAME` what platformdirs says.
-    They are those of Linux, and hold elsewhere as far as the owner goes by the same variables.
+    `places` has templates of paths; the first one that can be filled in is the cache's place. `$NAME` is a variable that
+    is set and not empty, a leading `~` is the home directory, `user:NAME` is the answer of platformdirs. The templates are
+    those of Linux, and hold elsewhere if the owner uses the same variables.
     """
 
     title: str
     switches: dict[str, Parser]
-    """By the variable that turns it off: its owner's parser, which returns None for "on", else words on the value."""
+    """The variables that switch it off, each with its owner's parser: None means "on", a text is a remark on "off"."""
     places: tuple[str, ...]
     own: str = ""
-    """A regular expression for the names, in the directory, that are this cache's and nobody else's."""
+    """A regular expression for the names in the directory that belong to this cache."""
     inside: str = ".*"
-    """A regular expression for all names in those of them that are directories."""
+    """A regular expression that every name inside such a directory must match."""
     entry: str = ""
-    """A regular expression for the names of files that stand for one entry each; `rows` counts rows of SQLite."""
+    """A regular expression for the files that are one entry each; with `rows` each row of a database is one."""
     read: str = ""
     """When the owner reads its variables."""
     icd: str = ""
-    """What ICD files call the driver."""
+    """The beginning of the driver's library in ICD files."""
     platforms: tuple[str, ...] = ()
     """The names of the driver's OpenCL platforms."""
     package: str = ""
     """The distribution whose version is shown."""
     flag: tuple[str, str, object, str] | None = None
-    """Module, attribute, the value that means off, and the words for it."""
+    """A switch inside a module: module, attribute, the value that means off, and the text that describes it."""
     code_variables: tuple[str, ...] = ()
-    """Variables that change the code that is generated under unchanged OpenCL strings."""
+    """Variables that change the driver's machine code while its OpenCL strings (name, version) stay the same."""
     neighbour: bool = False
-    """Shown, and never touched unless it is named."""
+    """True for a cache that other programs use too: `all` leaves it alone, only its own name selects it."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -68,7 +67,7 @@ def placed_by(template: str) -> str:
 
 
 def _strtobool(value: str | None) -> str | None:
-    """Parse as pytools.strtobool does; a word for which it raises ValueError counts as off."""
+    """Parse as pytools.strtobool does; a value that it rejects counts as off."""
     if value is None or value.lower() in _FALSE:
         return None
     return "" if value.lower() in _TRUE else _REJECTED

@@ -1,4 +1,4 @@
-"""Tests whether a cache is usable in its place: a driver that cannot write its cache may show no devices, or abort."""
+"""Tests whether a cache directory is usable. A driver that cannot write its cache may show no devices, or abort."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import CacheFault
 
-# The bytes of room that a cache needs: a few programs.
+# The free bytes that a cache must have: room for a few programs.
 ROOM = 256 << 10
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def fault(path: str, gives: bool = False) -> str:
-    """Return why files cannot be made in a directory, which need not exist; empty if they can. Leaves no file.
+    """Return why files cannot be made in a directory, which need not exist; empty if they can.
 
-    Mode bits say nothing of full disks, quotas and root: a file without a name is written. Root counts as unable to
-    write in the home of another user, who could not remove a file of root, unless the writer `gives` its files away.
+    A nameless file is written and dropped, since mode bits say nothing of full disks, quotas and root. Root may not write
+    in the home of another user, who could not remove a file of root, unless the writer `gives` its files to that user.
     """
     there = trust.nearest(path)
     try:
@@ -34,7 +34,7 @@ def fault(path: str, gives: bool = False) -> str:
 
 
 def private(name: str) -> str:
-    """Make a private directory for a cache among the temporary directories; return "" where none is usable."""
+    """Make a private temporary directory for a cache and return its path; return "" if none is usable."""
     for root in dict.fromkeys((settings.temporary(), *_TEMPORARY)):
         path = os.path.join(settings.private_folder(root), name)
         try:

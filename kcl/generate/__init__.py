@@ -1,6 +1,6 @@
-"""Stage 1: the result of a recipe becomes code.
+"""Stage 1: makes code from the result of a recipe.
 
-The package itself says for each thread whether calls of a front end's library are recorded now, and for which recipe.
+This module keeps, for each thread, whether calls of a front end's library are recorded now, and for which recipe.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
-# The distributions that turn a recipe into OpenCL C and run it. This is a list, and not what loopy requires by its
-# metadata: an upgrade of a library that decides no text would be a miss of each kernel. A test asks whose modules are
-# imported as a kernel is generated and launched: each is here or in `HARMLESS`.
+# The distributions that turn a recipe into OpenCL C and run it. A list, and not the requirements in loopy's metadata:
+# with those, an upgrade of a library that decides no program text would make every kernel miss. A test checks that each
+# distribution that is imported when a kernel is generated and launched is here or in `HARMLESS`.
 GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
     *("constantdict", "mako", "markupsafe", "namedisl"),
 )
-# These run with a kernel or before it, and what their modules hold decides no program text.
+# The ones of them whose code runs with a kernel or before it but decides no program text.
 ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})
 
 
 class Modes:
-    """An object with attributes that hold for a block of code."""
+    """An object whose attributes can be set for a block of code."""
 
     @contextmanager
     def having(self, **values: Any) -> Iterator[None]:
-        """Give attributes these values in a block, and their former values after it."""
+        """Set attributes within a block; they get their former values back after it."""
         before = {name: getattr(self, name) for name in values}
         vars(self).update(values)
         try:
@@ -39,19 +39,19 @@ class Modes:
 
 
 class _Thread(threading.local, Modes):
-    """The state of this thread."""
+    """The modes of the present thread."""
 
-    # The recipe that runs, if its calls are recorded.
+    # The recipe that is running, if its calls are recorded.
     call: RecipeCall | None = None
-    # True while calls reach the library unrecorded.
+    # True while calls go to the library unrecorded.
     carrying = False
-    # True while a value is shown to a person: the `repr` of a unit must not make it.
+    # True while a value is written for display: the `repr` of a recorded unit must not carry its record out.
     showing = False
-    # True once the program, or the recipe that runs, has asked a question that only the library answers.
+    # True once the program, or the running recipe, has asked a question that only the library can answer.
     asked = False
-    # What a call reads of pytools' dictionaries on disk. The front end of graphs sets it.
+    # Collects what a call reads from pytools' dictionaries on disk. Set by the front end of pytato's graphs.
     reads: Any = None
-    # The calls that this thread has carried out.
+    # The number of recorded calls that this thread has carried out.
     carried = 0
 
 
@@ -59,14 +59,14 @@ thread = _Thread()
 
 
 def carrying() -> AbstractContextManager[None]:
-    """Let calls of this thread reach their library unrecorded in a block.
+    """In a block let calls of this thread go to the library unrecorded.
 
-    So it is while the library runs for kcl, in a pure recipe, and in a recipe whose layer is off.
+    Used while the library works for kcl, in a pure recipe, and in a recipe whose layer is off.
     """
     return thread.having(carrying=True)
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of a value, in which a unit that is not made appears by class and digest."""
+    """Return the `repr` of a value; an unmade unit in it appears by class and digest."""
     with thread.having(showing=True):
         return repr(value)

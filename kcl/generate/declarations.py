@@ -1,4 +1,4 @@
-"""A recipe on the line: its function, its parameters, and the user's declarations."""
+"""A call of a recipe: its function, its parameters, and the user's declarations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from kcl.cache.key import Part
 
 
 class Declarations(NamedTuple):
-    """The declarations of one recipe, as `kcl.kernel` takes them.
-
-    `pure` chooses how the recipe is keyed; `depends` has more parameters of a pure recipe; `version` is in each key.
-    """
+    """The declarations of one recipe: the arguments `pure`, `depends` and `version` of `kcl.kernel`."""
 
     depends: tuple[Any, ...] = ()
     version: str | None = None
@@ -21,23 +18,23 @@ class Declarations(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values that count as the recipe's parameters do; no parameter can bear these names."""
+        """The values of `depends` under names that no parameter can have, so that keys treat them as parameters."""
         return {f"depends {number}": value for number, value in enumerate(self.depends)}
 
     @property
     def parts(self) -> list[Part]:
-        """The part of a key for the version, if one is declared."""
+        """The key part of the version; none if no version is declared."""
         return [] if self.version is None else [Part("declared version", self.version)]
 
 
 class RecipeCall(NamedTuple):
-    """A recipe with its parameters and its declarations."""
+    """A recipe's function with its parameters and its declarations."""
 
     name: str
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
-    # Parameters that kcl fills in, and no caller: the sizes of a launch (`kcl.choices.sizes`).
+    # Parameters that kcl gives and not the caller: the sizes of a launch (`kcl.choices.sizes`).
     sizes: Mapping[str, Any] = MappingProxyType({})
 
     def run(self) -> object:
@@ -46,12 +43,12 @@ class RecipeCall(NamedTuple):
 
     @property
     def written(self) -> FunctionType:
-        """The function that the user wrote, below decorators that keep it as `functools.wraps` does."""
+        """The function that the user wrote, without its decorators, as far as they use `functools.wraps`."""
         return below(self.function)
 
 
 def below(function: Any) -> FunctionType:
-    """Return the innermost function below decorators."""
+    """Return the innermost function below decorators that use `functools.wraps`."""
     while isinstance(getattr(function, "__wrapped__", None), FunctionType):
         function = function.__wrapped__
     innermost: FunctionType = function
@@ -59,7 +56,7 @@ def below(function: Any) -> FunctionType:
 
 
 def declare(depends: Iterable[Any], version: str | None, pure: bool) -> Declarations:
-    """Check and keep declarations; raise TypeError if a value is not a declaration."""
+    """Check the arguments of `kcl.kernel` and return them as Declarations; raise TypeError for wrong ones."""
     if isinstance(depends, (str, bytes)) or not isinstance(depends, Iterable):
         raise TypeError(f"@kcl.kernel(depends=...) takes a list, not {depends!r}")
     if version is not None and not isinstance(version, str):

@@ -1,12 +1,12 @@
-"""The owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
+"""Finds the owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
 
 The standard library counts by the Python version. A distribution counts by its version and its files, wherever they lie.
-One whose code writes no program text, and only runs, counts by its record of installed files. An editable install and
-every file outside of distributions are the user's, unless they are a generator's.
+One whose code decides no program text counts by its record of installed files. An editable install, and every file
+outside of distributions, belongs to the user unless it is a generator's.
 
-importlib.metadata has most of this. It takes 4.2 ms of a warm start for the distributions that loopy requires, and 20 ms
-more for its import where pyopencl is not imported. This module lists each directory with distributions once a process,
-and reads records as bytes.
+importlib.metadata could do most of this, but would take 4.2 ms of a warm start for the distributions that loopy requires,
+and 20 ms more for its import if pyopencl is not imported. This module lists each directory with distributions once in a
+process, and reads records as bytes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from kcl.base import process
 from kcl.base.settings import PACKAGE
 from kcl.generate import GENERATORS, ONLY_RUN, files
 
-# This text counts for the standard library in keys.
+# The text of the standard library in keys.
 INTERPRETER = f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
 
-# The kinds of owners. `KCL` is also the name of a distribution, and `ABSENT` the text of one that is not there.
+# The kinds of owners. `KCL` is also the name of kcl's distribution, `ABSENT` also the text of a missing distribution.
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
-# The packages that make units of graphs of arrays.
+# The packages that make loopy units from graphs of arrays.
 GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
-# What the generators import beside: it decides no text.
+# Distributions that the generators import, but that decide no program text.
 HARMLESS = frozenset(
     {
         "attrs",
@@ -47,9 +47,9 @@ HARMLESS = frozenset(
     }
 )
 
-# These count by their files wherever they lie.
+# Distributions that count by their files, even in an editable install.
 _ANYWHERE = frozenset({*GENERATORS, *GRAPHS})
-# The folder of an application that PyInstaller made: the code of its modules names paths below it.
+# The folder of an application made by PyInstaller, below which its modules have their paths.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
@@ -63,14 +63,14 @@ class Owner(NamedTuple):
 
 
 class PackagePlace(NamedTuple):
-    """The place of a top-level module: a directory of ``sys.path``, and a file or package directory in it."""
+    """The place of a top-level module: a directory of ``sys.path``, and the module's file or package directory in it."""
 
     directory: str
     path: str
 
 
 class _Site:
-    """One directory that modules are imported from, with the distributions installed in it."""
+    """One directory of ``sys.path``, with the distributions installed in it."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -79,13 +79,13 @@ class _Site:
         except OSError:
             names = []
         self.records: dict[str, bytes] = {}
-        # The name of the folder of each distribution, by its normalised name.
+        # Normalised name of a distribution -> name of its folder.
         self.distributions: dict[str, str] = {}
         for name in sorted([name for name in names if name.endswith(".dist-info")]):
             self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
-        """Return the record of the distribution in folder ``name``, empty where it has none."""
+        """Return the content of RECORD of the distribution in folder ``name``; empty if it has none."""
         content = self.records.get(name)
         if content is None:
             content = b""
@@ -95,7 +95,7 @@ class _Site:
         return content
 
     def path(self, name: str) -> str:
-        """Return the path of the record of the distribution in folder ``name``."""
+        """Return the path of RECORD of the distribution in folder ``name``."""
         return os.path.join(self.directory, name, files.RECORD)
 
     def owner(self, top: str, path: str) -> str | None:
@@ -108,7 +108,7 @@ class _Site:
         )
 
     def installed(self, name: str, path: str) -> bool:
-        """Return True if the distribution in folder ``name`` brought this module."""
+        """Return True if the distribution in folder ``name`` installed the module at `path`."""
         record = self.record(name)
         inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
         # A record names files with slashes on every system, and a comma ends a name.
@@ -117,16 +117,16 @@ class _Site:
 
 
 class InstallationMemos:
-    """Memos about installed files; one function fills each memo."""
+    """Memos of the functions of this module."""
 
     def __init__(self) -> None:
-        # The `sys.path` that `places` holds for.
+        # The `sys.path` for which `places` is valid.
         self.path: list[str] = []
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        # By distribution: the site of its installation, and the name of the folder.
+        # Distribution -> the site in which it is installed, and the name of its folder there.
         self.homes: dict[str, tuple[_Site, str]] = {}
-        # By distribution: the text in keys, what the text is of, and the `files.stamp` of that as it was read.
+        # Distribution -> its text in keys, the files that the text covers, and their `files.stamp` when they were read.
         self.texts: dict[str, str] = {}
         self.roots: dict[str, files.Roots] = {}
         self.stamps: dict[str, str] = {}
@@ -136,7 +136,7 @@ _state = process.shared(InstallationMemos)
 
 
 def normalised(name: str) -> str:
-    """Return the name of a distribution in the form in which two spellings are equal."""
+    """Normalise the name of a distribution, so that all its spellings are equal."""
     return name.replace("_", "-").replace(".", "-").lower()
 
 
@@ -149,18 +149,18 @@ _site = functools.cache(_Site)
 
 
 def _path() -> list[str]:
-    """List the directories of ``sys.path`` as they are now."""
+    """Return the absolute directories of ``sys.path``."""
     return [os.path.abspath(entry) for entry in sys.path]
 
 
 def find(name: str) -> ModuleSpec | None:
-    """Find a module as an import would, without importing it or its packages; editable installs have own finders."""
+    """Find a module as an import would, also by finders of editable installs, without importing it or its packages."""
     path: Any = None
     spec: ModuleSpec | None = None
     names = name.split(".")
     for end in range(1, len(names) + 1):
         finders: list[Any] = [PathFinder]
-        # kcl's own finders find no module themselves, and attend to an import.
+        # kcl's own finders are left out, since they act only on real imports.
         if path is None:
             finders += [other for other in sys.meta_path if type(other).__module__[:4] != "kcl."]
         spec = next(
@@ -182,7 +182,7 @@ def _spec(finder: Any, name: str, path: Any) -> ModuleSpec | None:
 
 
 def locate(name: str) -> PackagePlace | None:
-    """Return the place of the top-level module of `name`, where an import finds it; memoised."""
+    """Return the place where an import would find the top-level module of `name`; memoised."""
     state = _state()
     if state.path != sys.path:
         state.path = [*sys.path]
@@ -196,9 +196,12 @@ def locate(name: str) -> PackagePlace | None:
 
 
 def _place(name: str, file: str) -> PackagePlace:
-    """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
+    """Return the place of the top-level module, given the file of a module in it.
+
+    For a namespace package that is the file itself, since parts of the namespace may have different owners.
+    """
     file = os.path.abspath(file)
-    # The archive of an application names a compiled file that is nowhere.
+    # In an archive of PyInstaller a module's file is a .pyc that does not exist.
     if file.endswith(".pyc") and not os.path.isfile(file):
         file = file[:-1]
     directory = os.path.dirname(file)
@@ -212,7 +215,7 @@ def _place(name: str, file: str) -> PackagePlace:
 
 
 def is_others(name: str) -> bool:
-    """Return True for the name of a module that is neither of Python, nor of kcl, nor of a generator."""
+    """Return True if a module belongs neither to Python, nor to kcl, nor to a generator."""
     top = name.partition(".")[0]
     return not (top in sys.stdlib_module_names or top == KCL or top in GENERATORS)
 
@@ -225,7 +228,7 @@ def owner(name: str) -> Owner:
     memo = owners.get((name, file))
     if memo is None:
         memo = _find_owner(name, module, file)
-        # A module that is absent now may be there later.
+        # Not memoised if it is absent, since it may be installed later.
         if memo.kind != ABSENT:
             owners[name, file] = memo
     return memo
@@ -282,7 +285,7 @@ def home_of(distribution: str) -> tuple[_Site, str] | None:
 
 
 def roots_of(name: str) -> files.Roots:
-    """Return what a distribution counts by: its record if it only runs, else its files; nothing if it is not there."""
+    """Return the files by which a distribution counts: its record if it is in `ONLY_RUN`, else all; empty if missing."""
     if name == KCL:
         return ((KCL, PACKAGE),)
     module = name.replace("-", "_")
@@ -299,13 +302,13 @@ def roots_of(name: str) -> files.Roots:
 
 
 def place_of(name: str) -> PackagePlace | None:
-    """Return the place of a top-level module: of the loaded one, else where an import finds it."""
+    """Return the place of a top-level module that is loaded, else the place where an import would find it."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return _place(name, file) if file else locate(name)
 
 
 def count(names: Iterable[str]) -> None:
-    """Find the texts by which distributions count, unless they are known; their files are read together."""
+    """Compute the texts in keys of distributions that have none yet; their files are read together."""
     state = _state()
     packages = {name: roots_of(name) for name in names if name not in state.texts}
     state.roots |= {name: roots for name, roots in packages.items() if roots}
@@ -316,14 +319,14 @@ def count(names: Iterable[str]) -> None:
 
 
 def version_of(name: str) -> str:
-    """Return the version of a distribution in the name of its folder."""
+    """Return the version of a distribution, from the name of its folder; "unknown" if it is not installed."""
     home = home_of(normalised(name))
     version = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
     return kcl.__version__ if name == KCL else version
 
 
 def counted(name: str) -> str:
-    """Return the text by which a distribution counts: version and digest of its files; "absent" if it is not there."""
+    """Return a distribution's text in keys: its version and the digest of its files; "absent" if it is missing."""
     text = _state().texts.get(name)
     if text is None:
         count((name,))
@@ -332,10 +335,10 @@ def counted(name: str) -> str:
 
 
 def changed() -> str:
-    """Return the name of a counted distribution whose loaded code may differ from its text; empty if there is none.
+    """Return the name of a distribution whose loaded code may differ from its text in keys; empty if there is none.
 
-    A file was replaced since the text was read, or changed after kcl was imported. For a module that the program
-    imported before kcl, it is a change since the process began.
+    That is so if a file changed since its digest was computed, or since kcl was imported. For a module that was imported
+    before kcl, it is a change since the start of the process.
     """
     state = _state()
     packages = [(name, roots) for name, roots in [*state.roots.items()] if name != KCL]

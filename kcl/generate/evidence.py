@@ -1,4 +1,4 @@
-"""The texts that an entry holds to explain a later miss; no key depends on them."""
+"""Evidence: the texts that an entry holds so that a later miss can be explained. No key depends on them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
 PARAMETER = "parameter "
-# The parts of a key that stand for what the record describes in full.
+# The key parts that are left out here, since the record describes the same in full.
 _CONTENT = frozenset({"record", "unit", "source"})
 _LONGEST = 1000  # characters of a parameter
 
 
 class Evidence(NamedTuple):
-    """The evidence for a later miss of a recipe: the texts behind the digests in its key.
+    """The texts behind the digests in a recipe's key, which explain a later miss.
 
     Made of a recipe and of its record; ends in the row, or in the journal.
 
-    `texts` has the text of the recipe's function, `origins` its module and line. `record` has the recipe's calls of its
-    front end, as JSON holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
+    `texts` has the source of the recipe's function, `origins` its module and line. `record` has the recipe's calls of the
+    front end's library in the form of JSON (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
     """
 
     texts: Mapping[str, str]
@@ -45,13 +45,13 @@ class Evidence(NamedTuple):
 
 
 def site_of(function: Any) -> str:
-    """Return the file of a function, without its folder, or the cell of a notebook, and its first line."""
+    """Return `file:line` of a function; in a notebook the cell stands for the file."""
     code = function.__code__
     return settings.place_of(code.co_filename, code.co_firstlineno)
 
 
 def of_recipe(call: RecipeCall) -> Evidence:
-    """Describe a recipe by its text and its place."""
+    """Return the evidence of a recipe: its source and its place."""
     function = call.written
     name = f"code {function.__qualname__}"
     origins, text = {name: (function.__module__, function.__code__.co_firstlineno)}, ""
@@ -61,7 +61,7 @@ def of_recipe(call: RecipeCall) -> Evidence:
 
 
 def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | None) -> Evidence:
-    """Describe what a recipe returned, with the text of the recipe and its parameters."""
+    """Return the evidence of a recipe's result, with the source of the recipe and its parameters."""
     parts = key.parts if key is not None else ()
     beside = [list(part) for part in parts if part.name not in _CONTENT]
     if call is None:
@@ -75,10 +75,10 @@ def _text(value: Any) -> str:
     try:
         return shown(value)[:_LONGEST]
     except Exception:
-        # The repr is the user's, and may raise anything.
+        # The user's own `__repr__` may raise anything.
         return f"<{type(value).__qualname__}>"
 
 
 def of_one_call(function: str, arguments: list[list[str]]) -> dict[str, Any]:
-    """Return the record of one call, as JSON holds it."""
+    """Return a record, in the form of JSON, that has one call."""
     return {"calls": [{"function": function, "place": "", "arguments": arguments}], "result": 1}

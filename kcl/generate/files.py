@@ -1,9 +1,9 @@
-"""The files of packages: one digest for each package, wherever it lies.
+"""Digests of the files of packages.
 
-A package counts by the contents of its source and library files. Their sizes, times and inodes stand in a note of this
-machine and in no key: they say only when a file must be read again. A file that changed in the last two seconds is read
-again, since another change may leave its times as they are. So is every file where no time has a fraction of a second,
-as in images that give all files one time.
+A package counts by the contents of its source and library files. Their sizes, times and inodes are kept in a note on
+this machine, and only say whether files must be read again. Files that changed in the last two seconds are read again,
+since a further change may not show in their times. So are the files of a package in which no time has a fraction of a
+second, as in container images that give all files one time.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import NamedTuple
 
 from kcl.cache import notes
 
-# The file of an installation that lists its files with their digests.
+# The file in which an installation lists its files with their digests.
 RECORD = "RECORD"
 _SUFFIXES = (".py", ".pyc", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 _SECOND = 10**9  # nanoseconds
 _RECENT = 2 * _SECOND
-# Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
-# files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
+# Lines of a record that do not count: files outside of the directory, metadata, and the files of an editable install.
+# `lines` also drops those without a digest: compiled files, and the record itself.
 _volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
 
-Roots = tuple[tuple[str, str], ...]  # labels and paths: folders, files and records of a package
+Roots = tuple[tuple[str, str], ...]  # (label, path) of the folders and files of a package
 
 
 class File(NamedTuple):
-    """One file: its label in the package, its path, and size, times and inode; those of an unreadable file are None."""
+    """One file: its label in the package, its path, and (size, times, inode), which is None if it is not readable."""
 
     label: str
     path: str
@@ -45,7 +45,7 @@ class File(NamedTuple):
 
 
 def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
-    """Return the digest of each package by its name, and the `stamp` of its files."""
+    """Return name -> (digest, `stamp` of the files) for packages."""
     moment, name_of_note = time.time_ns(), f"files {_sha256(repr(packages).encode())}"
     old_note, new_note, results = notes.read(name_of_note) or {}, {}, {}
     for name, roots in packages.items():
@@ -63,27 +63,24 @@ def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
 
 
 def stamp(files: list[File]) -> str:
-    """Return a digest of the sizes, times and inodes of files: it says when to read them again."""
+    """Return a digest of the sizes, times and inodes of files; while it is the same, they need not be read again."""
     return _sha256(marshal.dumps([(file.label, file.status) for file in files], 2))
 
 
 def contents(digest: str) -> dict[str, str]:
-    """Return the digests of the files behind the digest of a package, by their labels.
-
-    The table is empty if this machine has not read the files.
-    """
+    """Return label -> digest of the files that a package's digest covers; empty if this machine has not read them."""
     return notes.read(f"files {digest}") or {}
 
 
 def listed(roots: Roots) -> Iterator[File]:
-    """List the files of a package, in an order that is the same everywhere."""
+    """Yield the files of a package, in an order that is the same on every machine."""
     for label, path in roots:
         if os.path.isdir(path):
             yield from _below(label, path)
         else:
             above = path
             while not os.path.exists(above) and os.path.dirname(above) != above:
-                # The path may lie in an archive, which counts as one file.
+                # A path inside a zip archive: the archive counts as one file.
                 above = os.path.dirname(above)
             yield File(label, above, _status(functools.partial(os.stat, above)))
 
@@ -93,13 +90,13 @@ def _below(label: str, path: str) -> Iterator[File]:
         with os.scandir(path) as items:
             entries = sorted(items, key=lambda item: item.name)
     except OSError:
-        # The folder counts as a file that cannot be read.
+        # Counts as a file that is not readable.
         yield File(label, path, None)
         return
     for item in entries:
         name = item.name
         if name.endswith(_SUFFIXES):
-            # A name with a full stop before it may be an editor's link to no file.
+            # Names with a leading dot are skipped: an editor's lock may be a link to nothing.
             if name[:1] != ".":
                 yield File(f"{label}/{name}", item.path, _status(item.stat))
         elif name != "__pycache__" and item.is_dir() and not _leads_above(item):
@@ -107,7 +104,7 @@ def _below(label: str, path: str) -> Iterator[File]:
 
 
 def _leads_above(item: os.DirEntry[str]) -> bool:
-    """Return True for a link to a folder in which it lies."""
+    """Return True for a link to one of its own parent folders."""
     if not item.is_symlink():
         return False
     here, there = map(os.path.realpath, (os.path.dirname(item.path), item.path))
@@ -123,7 +120,7 @@ def _status(ask: Callable[[], os.stat_result]) -> tuple[int, ...] | None:
 
 
 def _digest(files: list[File]) -> str:
-    """Read files, and note the digest of each for an explanation."""
+    """Return the digest of files, and keep the digest of each in a note, for explanations."""
     table = {file.label: _digest_of_file(file.path) for file in files}
     digest = _of_table(table)
     notes.write(f"files {digest}", {label: text[:16] for label, text in table.items()})
@@ -131,7 +128,7 @@ def _digest(files: list[File]) -> str:
 
 
 def digest_of(path: str) -> str:
-    """Read a file, or the files below a folder, and return their digest."""
+    """Return the digest of a file, or of the files below a folder."""
     return _of_table({file.label: _digest_of_file(file.path) for file in listed((("", path),))})
 
 
@@ -145,7 +142,7 @@ def _digest_of_file(path: str) -> str:
         with open(path, "rb") as stream:
             data = stream.read()
     except OSError:
-        # No other process has this digest: what is stored with it never hits.
+        # A random digest, so that an entry with it never hits.
         data = os.urandom(32)
     data = b"\n".join(lines(data)) if os.path.basename(path) == RECORD else data
     return _sha256(data)
@@ -156,7 +153,7 @@ def _sha256(data: bytes) -> str:
 
 
 def lines(record: bytes) -> list[bytes]:
-    """Return the lines of a record that count."""
+    """Return the lines of RECORD that count, sorted."""
     return sorted(
         [line for line in record.splitlines() if line[-1:] not in b"," and not _volatile(line)]
     )

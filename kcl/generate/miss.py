@@ -1,4 +1,4 @@
-"""A miss of the generator layer: code is generated and written as rows. No hit needs a word of this."""
+"""A miss of the generator layer: generates code and makes its rows. Imported only on a miss."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST = 80  # characters of a parameter in a listing
 
 
 def deciding(unit: Unit, base: OpenArguments, dtypes: Dtypes, has_key: bool) -> Dtypes:
-    """Return the dtypes of a call that decide the code. The front end infers dtypes only if some are not needed."""
+    """Return those dtypes of a call that decide the code: the needed ones, if the others can be inferred from them."""
     chosen = {name: dtype for name, dtype in dtypes.items() if name in base.names}
     needed = {name: dtype for name, dtype in chosen.items() if name in base.needed}
     is_enough = has_key and len(needed) < len(chosen) and unit.follows(chosen, base.needed)
@@ -43,15 +43,16 @@ def generate(
     look: Look,
     started: float,
 ) -> tuple[Code, list[tuple[str, Entry]], Look]:
-    """Generate code for the deciding dtypes: the code, the rows to store, and the look, which tells why there are none.
+    """Generate code for the deciding dtypes; return it, the rows to store, and the look.
 
-    The work `started` at a time of `time.perf_counter`.
+    If nothing may be stored there are no rows, and the look is a bypass with the reason. `started` is the time of
+    `time.perf_counter` at which the work began.
     """
     if look.outcome == "miss":
         unit.refuse_if_forbidden(result.name)
     code, refusal = result.generate(dtypes)
     if not refusal and (off := layer.off(frozenset({unit.front_end}))):
-        # The code of a pure recipe may name another front end than that of its unit, whose switches count.
+        # A pure recipe's front end is only known now that it has run.
         refusal = f"off: {off}"
     if refusal and look.outcome == "miss":
         look = look._replace(outcome="bypass", reason=refusal)
@@ -73,7 +74,10 @@ def entries(
     dtypes: Dtypes,
     seconds: float = 0.0,
 ) -> tuple[Key, list[tuple[str, Entry]]]:
-    """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
+    """Return the key of the code for one choice of dtypes, and (address, row) for each row to store.
+
+    `seconds` is the time that making the code took.
+    """
     metadata = {
         "base": repr(tuple(base)),
         "chosen": {name: dtype_text(dtype) for name, dtype in dtypes.items()},
@@ -85,7 +89,7 @@ def entries(
     recipe = {"site": evidence.site, "parameters": _parameters(generator_key, evidence)}
     key = special_keys(generator_key, base, dtypes)[-1]
     entry = to_entry(code, key, {**metadata, "recipe": recipe})
-    # No dtype was chosen: the row of the recipe holds the code.
+    # No dtype was open, so the row under the generator key holds the code.
     if key.digest == generator_key.digest:
         entry.parts.update(explaining)
         return key, [(key.digest, entry)]
@@ -95,7 +99,7 @@ def entries(
 
 
 def _parameters(generator_key: Key, evidence: Evidence) -> list[list[str]]:
-    """Return the starts of the texts of the parameters, for listings: from the record, or from a pure recipe's key."""
+    """Return the recipe's parameters with shortened texts, for listings; from a pure recipe's key, or from the record."""
     named = [
         (part.name[len(PARAMETER) :], part.value)
         for part in generator_key.parts
@@ -106,7 +110,7 @@ def _parameters(generator_key: Key, evidence: Evidence) -> list[list[str]]:
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a later miss: the text of the recipe, its place, and the record."""
-    # The names are those that the explanation of an entry looks for.
+    # `kcl.inspect.explain` reads the parts by these names.
     explaining: dict[str, object] = {
         "reached.json": dict(evidence.texts),
         "origins.json": dict(evidence.origins),
@@ -120,7 +124,7 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
 
 
 def described(result: Result) -> dict[str, bytes]:
-    """Return the texts of a recipe and of its calls; none where they cannot be described."""
+    """Return the texts that explain a miss; empty if they cannot be made."""
     try:
         return texts(result.evidence())
     except Exception as error:
@@ -129,14 +133,14 @@ def described(result: Result) -> dict[str, bytes]:
 
 
 def _placed(option: str, evidence: Evidence) -> str | list[str]:
-    """Leave a path out of the options of a recipe that runs: it gives its own directories in each run."""
+    """Return a build option for a row. A recorded recipe gives its include directories anew: only their names are kept."""
     if option[:2] != "-I" or evidence.record is None:
         return option
     return ["-I", os.path.basename(option[2:].strip())]
 
 
 def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
-    """Pack `generated` under `key`; `metadata` is added to the entry's own."""
+    """Return the entry of code under `key`; `metadata` is added to the entry's own."""
     code = compile(generated.invoker.source, file_name(generated), "exec")
     described = {
         "kernel": generated.text.kernel,

@@ -1,4 +1,4 @@
-"""What a front end is to the line, what a recipe or a library asked for, and what stands in each generator key.
+"""The interfaces of front ends (`FrontEnd`, `Result`, `Unit`), and the parts that all generator keys share.
 
 Something *counts* if a key depends on it. It counts *by* the text that stands for it in the key: a distribution that
 generates code counts by its version and the contents of its files.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
     from kcl.generate.evidence import Evidence
 
-# The format of the generator key; it stands beside the version and the files of kcl.
+# The format of the generator key. The key also has kcl's version and the digest of its files.
 FORMAT = "5"
 
 
 class StructureMemo:
-    """The answer of `registered`, and the content of pyopencl's registry that it was read from."""
+    """The memo of `registered`: its answer, and the content of pyopencl's registry for which it is valid."""
 
     def __init__(self) -> None:
         self.registry: tuple[list[Any], list[str]] = ([], [])
@@ -42,7 +42,7 @@ _state = process.own(StructureMemo)
 
 @functools.cache
 def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tuple[Part, ...]:
-    """Return the parts of every key of code that some distributions generate; memoised."""
+    """Return the parts that all keys of code from these distributions share; memoised."""
     names = sorted(generators)
     distributions.count([distributions.KCL, *names])
     head = [
@@ -56,19 +56,19 @@ def common_parts(generators: tuple[str, ...], also: tuple[Part, ...] = ()) -> tu
 
 
 def structure_parts(registry: tuple[tuple[str, str], ...] | None = None) -> list[Part]:
-    """Return the part of a key for structures, by default for those registered now; no part if there are none."""
+    """Return the key part for structures, by default for those that are registered now; none if there are none."""
     pairs = registered()[0] if registry is None else registry
     return [Part("state", f"structures {pairs}")] if pairs else []
 
 
 def registered() -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return what counts of pyopencl's registry of dtypes with their names in C: (structures, digest of the rest).
+    """Return what counts of pyopencl's registry, which maps dtypes to names in C: (structures, digest of the rest).
 
-    A structure is a dtype with fields. Its dtype does not hold the name in C, so a structure counts by name and dtype:
-    (name, text). The rest is pyopencl's own, and the program may have edited the registry.
+    A structure is a dtype with fields, as (name in C, text of the dtype). The rest is pyopencl's own, but a program may
+    have edited it.
     """
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
-    # Nothing is registered before the import of the module has ended, in whatever thread.
+    # Nothing can be registered before the module's import has ended.
     if module is None or is_being_imported(module):
         return (), ""
     named, state = module.TYPE_REGISTRY.dtype_to_name, _state()
@@ -88,51 +88,51 @@ def registered() -> tuple[tuple[tuple[str, str], ...], str]:
 
 
 class Result(Protocol):
-    """What a recipe or a library asked for, with its key. The caller makes sure that one thread at a time uses it.
+    """What a recipe returned, or a library asked for: it has a key and can generate code.
 
-    A result without a key is generated with the library's own disk caches as the user set them, and is not stored.
+    The caller makes sure that one thread at a time uses it. If it has no key its code is not stored, and the library
+    generates with its own disk caches as the user set them.
     """
 
     name: str
-    # The reason in the event of the next look-up, if that is a hit.
+    # The reason that the event of the next hit gives.
     remark: str = ""
 
     @property
     def front_ends(self) -> frozenset[str]:
-        """The front ends that may have a part in it; empty if none is known yet."""
+        """The front ends that the result may belong to; empty if that is not known yet."""
 
     def renew(self) -> bool:
-        """Forget the key if a program can have changed what it stands for. Return True if the key was forgotten."""
+        """Forget the key if the program may have changed the content it describes; return True if it was forgotten."""
         return False
 
     def key(self) -> Key:
-        """Return the key; raises the recipe's own error, RecipeError, or UnknownInput if no key can hold it."""
+        """Return the key; raises the recipe's own error, RecipeError, or UnknownInput if no key can describe the result."""
 
     def unit(self) -> Unit:
         """Return what generates the code."""
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code: (Code, why it must not be stored)."""
+        """Generate code; return it, and why it must not be stored (empty if it may)."""
 
     def prove(self) -> None:
-        """Write what later runs need beside the row that is stored next."""
+        """Write what later runs need beside the row, just before the row is stored."""
         return
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a later miss; slow."""
 
     def options(self) -> tuple[str, ...] | None:
-        """Return the build options of this run, with the paths that no key holds; None if the code has them all."""
+        """Return the build options of this run, with paths that are in no key; None if those of the code are right."""
         return None
 
 
 class OpenArguments(NamedTuple):
-    """The arguments whose dtypes a unit leaves open, and those `needed` among them, which decide all the others.
+    """The arguments whose dtypes a unit leaves open (`names`), and those among them that decide the others (`needed`).
 
     Made by a front end, or of the base that each row has; ends in the choice of a row.
 
-    `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
-    dtypes of a call can be looked at.
+    `required` names the arrays that every call must give; `packed` is that of `Invoker`.
     """
 
     names: tuple[str, ...]
@@ -142,25 +142,25 @@ class OpenArguments(NamedTuple):
 
 
 class Unit:
-    """What generates code, held by its front end. The defaults are those of one that leaves nothing open.
+    """A front end's object that generates code, such as a loopy kernel. By default it leaves no dtype open.
 
-    The stage asks for `code`; a front end defines `generate`, which that calls.
+    The stage calls `code`, which calls `generate`: a front end defines that.
     """
 
     front_end = ""
-    # What an explanation calls the unit.
+    # What explanations call the unit.
     label = "a unit"
-    # The build options as of this run; None if only the code has them.
+    # The build options of this run; None if those of the code are right.
     options: tuple[str, ...] | None = None
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
-        """Arguments that are given as one object array, as in Code."""
+        """Arguments that are given as one object array, as in `Invoker`."""
         return {}
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments that a call gives, with the dtypes that are known."""
+        """The arguments of a call, with their dtypes as far as these are known."""
         raise NotImplementedError
 
     def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
@@ -168,26 +168,26 @@ class Unit:
         return OpenArguments((), (), (), {})
 
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
-        """Return True if the dtypes add nothing to those that are inferred from their needed part."""
+        """Return True if the front end would infer the same dtypes from the needed ones alone."""
         return True
 
     def identity(self) -> str:
-        """Return a digest of all that decides the code, beside what each key has; UnknownInput if there is none."""
+        """Return a digest of what decides the code, apart from the parts of every key; raise UnknownInput without one."""
         raise NotImplementedError
 
     def described(self) -> list[list[str]]:
-        """Return the names and texts of what decides the code, to explain a later miss."""
+        """Return [name, text] pairs that describe what decides the code, to explain a later miss."""
         return []
 
     def refuse_if_forbidden(self, kernel: str) -> None:
-        """Raise the library's own error if the user forbids it to generate."""
+        """Raise the library's own error if the user has forbidden it to generate code."""
 
     def code(
         self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], _has_key: bool = True
     ) -> tuple[Code, str]:
-        """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
+        """Generate code for one choice of the open dtypes; return it, and why it must not be stored (empty if it may).
 
-        Without a key nothing is stored: then the library has its own caches, as the user set them.
+        Without a key nothing is stored, and the library uses its own caches as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR):
             return self.generate(kernel, dtypes), ""
@@ -198,7 +198,7 @@ class Unit:
 
 
 class FixedResult(Result):
-    """A unit that nothing changes once a recipe has returned it."""
+    """The Result for a unit that stays the same after the recipe has returned it."""
 
     def __init__(self, unit: Unit, call: RecipeCall, generators: tuple[str, ...]) -> None:
         self.name = call.name
@@ -213,7 +213,7 @@ class FixedResult(Result):
         return frozenset({self._unit.front_end})
 
     def key(self) -> Key:
-        """Return the key: what generates, the declared version, and the identity of the unit."""
+        """Return the key: the generating distributions, the declared version, and the identity of the unit."""
         if self._key is None:
             source = Part("source", self._unit.identity())
             declared = self._call.declared.parts
@@ -229,7 +229,7 @@ class FixedResult(Result):
         return self._unit.code(self.name, dtypes)
 
     def evidence(self) -> Evidence:
-        """Return the recipe and the unit, which explain a later miss; slow."""
+        """Return texts on the recipe and the unit, which explain a later miss; slow."""
         from kcl.generate import evidence
 
         described = evidence.of_one_call(self._unit.label, self._unit.described())
@@ -241,33 +241,33 @@ class FixedResult(Result):
 
 
 class FrontEnd:
-    """A front end; its row in `kcl.frontends` names the module that has it as `FRONT_END`.
+    """A front end. `kcl.frontends` has a row for it, which names the module with the object `FRONT_END`.
 
-    The defaults are those of one whose units nothing changes, and which records nothing.
+    The defaults are for a front end that records no calls and whose units stay the same.
     """
 
-    # The distributions that have a part in the code.
+    # The distributions that decide its code.
     generators: tuple[str, ...] = ()
 
     def hold(self, value: object, recipe: str) -> Unit | None:
-        """Return what a recipe returned, ready to generate; None if it is not this front end's."""
+        """Return a recipe's return value as a Unit; None if it is not one of this front end."""
         raise NotImplementedError
 
     def accept(self, value: object, call: RecipeCall) -> Result | None:
-        """Return what a recipe returned as a Result; None if it is not this front end's."""
+        """Return a recipe's return value as a Result; None if it is not one of this front end."""
         unit = self.hold(value, call.name)
         return FixedResult(unit, call, self.generators) if unit is not None else None
 
     def begin(self) -> None:
-        """Record the calls of the recipe that runs next in this thread."""
+        """Begin to record the calls of the recipe that this thread runs next."""
 
     def end(self, call: RecipeCall) -> None:
-        """Write what later runs need of the recipe that ran in this thread."""
+        """After the recipe has run in this thread, write what later runs need of it."""
 
     def missing(self, kernel: str, names: list[str]) -> Exception:
-        """Return the error for a launch without some arrays."""
+        """Return the error for a launch that lacks arrays."""
         listed = ", ".join(names)
         return RuntimeError(f"kernel {kernel!r}: input argument(s) {listed} must be supplied")
 
     def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
-        """Give the warnings of code generation at the program's launch, under the user's filters."""
+        """On a hit, repeat the warnings of the code generation at the line of the launch; the user's filters apply."""

@@ -1,6 +1,6 @@
-"""What installed distributions require by their metadata, and so which modules may hand code to loopy.
+"""Reads what installed distributions require, and so finds the modules that may pass code to loopy.
 
-A recipe that runs asks, and the import of a module that belongs neither to Python nor to a generator.
+It is asked when a recipe runs, and when a module is imported that belongs neither to Python nor to a generator.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from kcl.base import process
 from kcl.generate import GENERATORS, distributions, files
 from kcl.generate.distributions import GRAPHS, HARMLESS, KCL, normalised
 
-# What requires one of these may hand loopy code.
+# A distribution that requires one of these may pass code to loopy.
 _CLIENTS = frozenset({"loopy", "pymbolic", KCL})
 _required = re.compile(rb"^Requires-Dist:\s*([\w.-]+)", re.MULTILINE).findall
 
 
 class RequirementMemos:
-    """Memos about requirements; one function fills each memo."""
+    """Memos of the functions of this module."""
 
     def __init__(self) -> None:
-        # What the distribution names as required, what it requires if it is there, and the text of that.
+        # The memos of `_named_by`, `all_required` and `required`.
         self.named: dict[str, list[str]] = {}
         self.requirements: dict[str, list[str]] = {}
         self.required: dict[str, str] = {}
-        # The answers of `leads` by top-level module.
+        # The memo of `leads`, by top-level module.
         self.leading: dict[str, bool] = {}
-        # The distributions of the modules that lead, and all that these require.
+        # The distributions of the modules for which `leads` is True, and all that these require.
         self.wanted: set[str] = set()
 
 
@@ -36,14 +36,14 @@ _state = process.shared(RequirementMemos)
 
 
 def leads(name: str) -> bool:
-    """Return True if code of a module may come to loopy, by what its distribution requires; memoised.
+    """Return True if a module may pass code to loopy; memoised.
 
-    The distribution requires loopy, pymbolic or kcl, or is required by one that does. Ask this of others' modules only:
-    see `distributions.is_others`.
+    That is so if its distribution requires loopy, pymbolic or kcl, or is required by one that does. Only for modules for
+    which `distributions.is_others` is True.
     """
     state, top = _state(), name.partition(".")[0]
     if top not in state.leading:
-        # A finder asks again while the owner is found, and gets this answer.
+        # Finding the owner may ask finders, which call this function again: they get this answer.
         state.leading[top] = False
         mine = distributions.owner(top).name
         if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_named_by(mine))):
@@ -53,7 +53,7 @@ def leads(name: str) -> bool:
 
 
 def required(name: str) -> str:
-    """Return what a distribution requires, and what that requires: each by its version and its record."""
+    """Return a text with the version and the digest of each distribution that a distribution requires, at any depth."""
     text = _state().required.get(name)
     if text is None:
         packages = {package: _record(package) for package in all_required(name)}
@@ -67,7 +67,7 @@ def required(name: str) -> str:
 
 
 def all_required(name: str) -> list[str]:
-    """List the installed distributions that a distribution requires, and those that they require; memoised."""
+    """List the installed distributions that a distribution requires, at any depth; memoised."""
     others = _state().requirements.get(name)
     if others is None:
         packages = [name]
@@ -80,7 +80,7 @@ def all_required(name: str) -> list[str]:
 
 
 def _named_by(name: str) -> list[str]:
-    """List the installed distributions that a distribution names as required, also by an extra."""
+    """List the installed distributions that the metadata of a distribution names as required, also those of extras."""
     named = _state().named
     if name not in named:
         home, names = distributions.home_of(normalised(name)), list[bytes]()
@@ -89,12 +89,12 @@ def _named_by(name: str) -> list[str]:
             with suppress(OSError), open(path, "rb") as stream:
                 names = _required(stream.read())
         named[name] = [*dict.fromkeys([normalised(os.fsdecode(required)) for required in names])]
-    # A program may add a directory to `sys.path` that has one of them.
+    # Checked in each call, since a program may add a directory to `sys.path`.
     return [package for package in named[name] if distributions.home_of(package) is not None]
 
 
 def _record(name: str) -> files.Roots:
-    """Return the record of an installed distribution, and its files if the record names none."""
+    """Return the roots of an installed distribution: its record, and in an editable install its files."""
     home = distributions.home_of(name)
     assert home is not None
     is_editable = not files.lines(home[0].record(home[1]))

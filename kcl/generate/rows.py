@@ -1,9 +1,9 @@
-"""How a Kernel's code lies in the generator layer.
+"""Rows: the entries of the generator layer, and how a Kernel's code is stored in them.
 
-A recipe that leaves no dtype open has one row, under its generator key. Any other recipe has a base row there, and one
-row for each choice of dtypes. The base says which arguments are open: each row has it. No row stands under the content
-of a unit: another recipe with an equal unit imports its library all the same, and each miss would pay for the digest of
-its unit.
+A recipe that leaves no dtype open has one row, under its generator key. Any other recipe has a base row there, and a
+further row for each choice of dtypes. Each row has the *base*, which says which arguments are open. There is no row under
+a digest of the unit itself, by which recipes with equal units could share code: they would import the library anyway,
+and each miss would have to compute the digest.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
 
-# The rows of many kernels have the same few texts, and no reader changes a value.
+# Cached, since the rows of many kernels have the same few texts; no reader changes a value.
 _value_of = functools.lru_cache(maxsize=256)(ast.literal_eval)
 
 
 def base_of(entry: Entry) -> OpenArguments:
-    """Read the base from any row; raises an error where it is not there."""
+    """Return the base of a row; raises an error if the row has none."""
     return OpenArguments(*_value_of(entry.metadata["base"]))
 
 
@@ -44,8 +44,8 @@ def is_whole(entry: Entry) -> bool:
 
 
 def ready(entry: Entry) -> LaunchableCode:
-    """Make the code of a row ready to launch; the caller takes any error of stored code as a miss."""
-    # A recipe that is called for every launch finds the code in memory again.
+    """Make the code of a row ready to launch. The caller treats any error as a miss."""
+    # Kept in the entry: a program that makes the Kernel anew for each launch finds it in memory.
     if entry.ready is None:
         entry.ready = made_ready(*from_entry(entry))
     code: LaunchableCode = entry.ready
@@ -53,9 +53,9 @@ def ready(entry: Entry) -> LaunchableCode:
 
 
 def special_keys(generator_key: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
-    """Return the keys of the rows to look at: by the deciding dtypes, then by all given dtypes.
+    """Return the keys of the rows to look at: first by the needed dtypes, then by all open dtypes of the call.
 
-    Without open arguments this is one row, that of the generator key itself.
+    If nothing is open it is the generator key itself.
     """
     if not base.names:
         return [generator_key]
@@ -77,13 +77,13 @@ def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
 
 
 def difference(base: OpenArguments, dtypes: Dtypes) -> str:
-    """Return why no row fits: these dtypes are new."""
+    """Return the reason of a miss that has a base row but none for these dtypes."""
     choice = ", ".join(f"{name}: {dtypes[name]}" for name in base.names if name in dtypes)
     return f"new choice of dtypes: {choice}"
 
 
 def dtype_parts(dtypes: Dtypes) -> list[Part]:
-    """Return the parts of a key for the chosen dtypes; structures count with their names in C."""
+    """Return the key parts for the chosen dtypes; with structures also their names in C."""
     parts = [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
     if any(dtype.names or dtype.subdtype for dtype in dtypes.values()):
         parts += structure_parts()
@@ -91,9 +91,9 @@ def dtype_parts(dtypes: Dtypes) -> list[Part]:
 
 
 def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
-    """Unpack an entry of the generator layer; the code object is None where another Python wrote it.
+    """Return the Code of a row, and the compiled invoker; that is None if another version of Python wrote it.
 
-    Raises DamagedEntry for any fault, for example where a field is missing or of another type.
+    Raises DamagedEntry for any fault, such as a missing field or one of a wrong type.
     """
     metadata = entry.metadata
     try:
@@ -122,7 +122,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             else None
         )
     except Exception as error:
-        # Of an unknown form of an entry any error may come, from marshal too.
+        # An entry of an unknown form may raise any error, also in marshal.
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
     return Code(text, invoker), code
 

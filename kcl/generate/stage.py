@@ -1,4 +1,4 @@
-"""Generate, the first stage: from a recipe to code that is ready to launch, through the generator layer."""
+"""`Generate`, the first stage: from a recipe to code that is ready to launch, through the generator layer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class CallValues(NamedTuple):
-    """The values that one call gives to the stage: arguments by name, or dtypes in their place.
+    """The arguments of one call by name; a dtype may stand for an argument.
 
     Made by a call of a Kernel; ends in the first stage.
 
-    For a `launch` every required array must be there, and new code is built at once.
+    With `launch` every required array must be given, and the code will be built at once.
     """
 
     values: dict[str, Any]
@@ -39,10 +39,10 @@ class CallValues(NamedTuple):
 
 
 class Generate(Stage[CallValues], process.LockedState):
-    """The stage of one Kernel, with the facts known so far. Thread-safe.
+    """The generator stage of one Kernel, with what is known of its result so far. Thread-safe.
 
-    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own. `is_mixed`
-    is set once an edit gave another key: the Kernel has code of more than one unit.
+    The key is computed at the first look-up. If the program can edit the unit, it is computed anew for each look-up.
+    `is_mixed` is True once an edit has changed the key, so that the Kernel has code of more than one unit.
     """
 
     verb = "generated"
@@ -50,11 +50,11 @@ class Generate(Stage[CallValues], process.LockedState):
 
     def __init__(self, result: Result) -> None:
         super().__init__()
-        # The open arguments, once a row or the unit tells them, and the front end of that.
+        # The open arguments and the front end; known once a row was read or the unit was made.
         self.base: OpenArguments | None = None
         self.front_end = ""
         self._result = result
-        # The reason why there is no key.
+        # Why there is no key.
         self._unknown = ""
         self._key: Key | None = None
         self._unit: Unit | None = None
@@ -66,12 +66,12 @@ class Generate(Stage[CallValues], process.LockedState):
         return layers.generator()
 
     def key(self) -> Key | None:
-        """Return the generator key, None where it cannot be known."""
+        """Return the generator key; None if it cannot be known."""
         with self.lock:
             if self._key is None and not self._unknown:
                 try:
                     self._key = self._result.key()
-                    # A unit that was made without a key may come from its library's own caches.
+                    # Made again: without a key the library may have taken the unit from its own caches.
                     self._unit = None
                 except UnknownInput as error:
                     self._unknown = str(error)
@@ -79,7 +79,7 @@ class Generate(Stage[CallValues], process.LockedState):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments of the result that was made last; none before."""
+        """The arguments of the unit; none before it was made."""
         return () if self._unit is None else self._unit.arguments
 
     def evidence(self) -> Evidence:
@@ -88,7 +88,7 @@ class Generate(Stage[CallValues], process.LockedState):
             return self._result.evidence()
 
     def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
+        """Return the dtypes that a call gives for the open arguments; empty before these are known."""
         if self.base is None:
             return ()
         dtypes = dtypes_of(values, self.base.packed)
@@ -101,18 +101,18 @@ class Generate(Stage[CallValues], process.LockedState):
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
     def unstored(self, call: CallValues) -> Code:
-        """Make the result and generate code, past the layer."""
+        """Generate code without the layer."""
         with self.lock:
             return self._result.generate(self._made(call)[1])[0]
 
-    # the verbs of the look-up
+    # the methods that the look-up calls
 
     def name(self, _call: CallValues) -> str:
         """The name of the kernel."""
         return self._result.name
 
     def begin(self, _call: CallValues) -> None:
-        """Take a unit that a program can edit as it is now; forget what is known of another content."""
+        """If the program can have edited the unit, compute its key anew; forget what belongs to another content."""
         with self.lock:
             if not self._result.renew():
                 return
@@ -122,26 +122,26 @@ class Generate(Stage[CallValues], process.LockedState):
                 self.base, self._unit, self.is_mixed = None, None, True
 
     def off(self, _call: CallValues) -> str:
-        """Return why the layer is off for the recipe: its result decides which switches count."""
+        """Return why the layer is off for the recipe; the front end of its result decides which switches apply."""
         front_ends = self._result.front_ends
-        # With the layer off no recipe runs for a key.
+        # If it is off for all, the recipe need not run for its key.
         if self.layer.is_off_for_all(front_ends):
             return self.layer.off(front_ends)
-        # The key names the front end of the result.
+        # Computing the key runs the recipe, after which the front end is known.
         self.key()
         return self.layer.off(self._result.front_ends)
 
     def guard(self, _call: CallValues) -> AbstractContextManager[object]:
-        """Return the lock that lets one thread at a time work at this Kernel."""
+        """Return the lock under which one thread at a time works on this Kernel."""
         return self.lock
 
     def lead_digest(self, call: CallValues, look: Look) -> str:
-        """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
+        """Return a digest of the key and the dtypes of a call, so that calls with other dtypes do not wait."""
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(call.values).items())
         return Key([Part("generator key", look.digest), *dtypes]).digest
 
     def search(self, call: CallValues) -> Searching:
-        """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`.
+        """Look at the row under the generator key, then at the rows for the dtypes; see `kcl.generate.rows`.
 
         The address of a row is the digest of its key.
         """
@@ -183,36 +183,36 @@ class Generate(Stage[CallValues], process.LockedState):
         return look._replace(value=ready, reason=self._result.remark)
 
     def on_hit(self, call: CallValues, look: Look) -> Look:
-        """Under `KCL_DUMP` generate the code of a hit again: the library notes its steps for the dump."""
-        # The remark belongs to this look-up.
+        """Under `KCL_DUMP` generate the code of a hit again, so that the dump has all steps of the library."""
+        # The remark was for this look-up only.
         self._result.remark = ""
         if not self.layer.options.dump:
             return look
         dtypes = dtypes_of(call.values, None if self.base is None else self.base.packed)
         try:
-            # A pure recipe runs for its unit.
+            # A pure recipe has not run yet.
             self._result.unit()
             self._result.generate(
                 {name: dtypes[name] for name in look.entries[0].metadata["chosen"]}
             )
         except Exception as error:
-            # The program needs the stored code alone.
+            # The dump is incomplete, but the program has its code.
             events.logger().info("the dump of %s lacks its unit: %r", self._result.name, error)
             return look
         return look._replace(reason="generated again for KCL_DUMP", spared=0.0)
 
     def attempt(self, call: CallValues) -> str:
-        """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
+        """Generate code and store nothing; raises the errors of the recipe and of its front end."""
         with self.lock:
             return self._result.generate(self._made(call)[1])[1]
 
     def explain_error(self, error: BaseException) -> str:
-        """Return that there is no code, with the error of the front end."""
+        """Return "no code can be generated" with the error of the front end; empty for an interrupt."""
         words = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
         return words if isinstance(error, Exception) else ""
 
     def make(self, call: CallValues, look: Look) -> Look:
-        """Make the result and generate code."""
+        """Make the unit and generate code."""
         from kcl.generate import miss
 
         started = time.perf_counter()
@@ -227,7 +227,7 @@ class Generate(Stage[CallValues], process.LockedState):
         return look._replace(value=ready, publish=entries, promised=promised)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
-        """Return the recipe's texts and calls; none where they cannot be described."""
+        """Return texts on the recipe and its calls; empty if there are none."""
         if look.outcome != "miss" or look.key is None:
             return {}
         from kcl.generate import miss
@@ -237,7 +237,7 @@ class Generate(Stage[CallValues], process.LockedState):
     # the steps of making
 
     def _made(self, call: CallValues) -> tuple[Unit, Dtypes]:
-        """Return the unit, made once a Kernel, and the dtypes of the call that decide the code."""
+        """Return the unit, which is made once, and the dtypes of the call that decide the code."""
         if self._unit is None or self.base is None:
             self._unit = self._result.unit()
         unit = self._unit
@@ -248,11 +248,11 @@ class Generate(Stage[CallValues], process.LockedState):
             _require(self.base, call.values)
         from kcl.generate import miss
 
-        # Without a key no row has the dtypes.
+        # Without a key no row is stored, so all dtypes of the call are used.
         return unit, miss.deciding(unit, self.base, dtypes, has_key=self._key is not None)
 
     def _of_this_run(self, ready: LaunchableCode, call: CallValues) -> LaunchableCode:
-        """Return code with the build options of this run, and with the dtypes that the call chose."""
+        """Return code with the build options of this run and the dtypes that the call chose."""
         options = self._result.options()
         if options not in (None, ready.code.text.options):
             code = ready.code.with_options(options)
@@ -260,7 +260,7 @@ class Generate(Stage[CallValues], process.LockedState):
         return ready._replace(choice=self.choice(call.values))
 
     def _named(self, code: Code) -> Code:
-        """Return stored code under the kernel's name in this program: another program may have stored it."""
+        """Return stored code with the kernel's name in this program, since another program may have stored it."""
         name = self._result.name
         return (
             code
@@ -270,9 +270,9 @@ class Generate(Stage[CallValues], process.LockedState):
 
 
 def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
-    """Read dtypes from arrays, numpy scalars, dtypes, types and names of types; skip any other value.
+    """Return the dtypes of arrays, numpy scalars, dtypes, types and names of types; other values are skipped.
 
-    Of a `packed` argument, which holds several arrays, each array is one.
+    The arrays in a `packed` argument are treated one by one.
     """
     import numpy as np
 
@@ -280,7 +280,7 @@ def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[s
     for name, value in (unpack(packed, dict(values)) if packed else values).items():
         if isinstance(value, (type, str, np.dtype)):
             dtypes[name] = np.dtype(value)
-        # Arrays of other packages have other dtypes.
+        # Arrays of other packages may have dtypes that are not numpy's.
         elif isinstance(getattr(value, "dtype", None), np.dtype):
             dtypes[name] = value.dtype
     return dtypes
@@ -303,5 +303,5 @@ def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
 
 
 def _is_no_array(value: Any) -> bool:
-    """Return True if a value in the place of an array of an open dtype cannot be one; the library judges None."""
+    """Return True if a value is no array although one is needed. None is left to the front end's library."""
     return value is not None and not hasattr(value, "dtype")

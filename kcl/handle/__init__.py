@@ -1,4 +1,4 @@
-"""Kernel: the user's handle, callable like loopy's executor. Its code is found or made at the first launch."""
+"""`Kernel`, the user's handle: callable like loopy's executor. Its code is found or made at the first launch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R")
 # The allocator, the events to wait for, and whether outputs are to be numpy arrays.
 Options = tuple[Any, Any, bool | None]
 
-# Names that users look for in a Kernel, and the place of each.
+# Names that users look for in a Kernel, with the advice of the AttributeError.
 _ELSEWHERE = {
     "executor": "; it is called itself: kernel(queue, ...)",
     "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
@@ -41,7 +41,7 @@ _ELSEWHERE = {
 def needs_queue(
     call: Callable[Concatenate[Any, cl.CommandQueue, P], R],
 ) -> Callable[Concatenate[Any, cl.CommandQueue, P], R]:
-    """Return a function with an optional queue as it is; a type checker demands the queue."""
+    """Mark a function so that type checkers demand the queue, which is optional at run time."""
     return call
 
 
@@ -49,12 +49,12 @@ class Kernel:
     """A recipe with its parameters, ready to be launched on any queue.
 
     The recipe runs, and code is found or generated, at the first launch. One Kernel serves any number of contexts,
-    devices, queues and threads. What is bound for a queue is released with the queue object, or some time after the
-    last Kernel of the same code.
+    devices, queues and threads. Its device kernels for a queue are released with the queue object, or some time after the
+    last Kernel with the same code.
 
-    A Kernel of a recipe with sizes or with a space chooses its code for the sizes of each call. `prepare`, `source`, `key`
-    and `explain` take sizes by name, as `n=64`; without them they mean the code for any sizes. `space` is that of the
-    recipe, None if it has none.
+    If the recipe has sizes or a space, the Kernel chooses its code by the sizes of each call. `prepare`, `source`, `key`
+    and `explain` then take sizes by name, as in `n=64`; without them they use the code for any sizes. `space` is that of
+    the recipe, None if it has none.
 
     >>> @kcl.kernel
     ... def scaled(factor):
@@ -77,7 +77,7 @@ class Kernel:
         self.name = chooser.name
         self.space = chooser.space
         self._chooser = chooser
-        # A call tries the code of its line, or the code that the chooser took for the sizes of the last call.
+        # A call first tries the code of the one line, or the code that the chooser took for the sizes of the last call.
         self._line = chooser if isinstance(chooser, Line) else None
         self._last: Any = getattr(chooser, "last", None)
 
@@ -96,11 +96,11 @@ class Kernel:
 
         Arrays are numpy or device arrays; output arrays that are not given are allocated by `allocator` (bytes to
         buffer). `wait_for` lists events; `out_host` forces (True) or forbids (False) numpy outputs, and None means
-        numpy where every array given is one. Of a Source the sizes of the launch may be given too: `global_size`,
-        `local_size` and `global_offset` are whole numbers or tuples of them, in the place of what is declared.
+        numpy if all given arrays are numpy arrays. For a Source the sizes of the launch may be given too: `global_size`,
+        `local_size` and `global_offset` are integers or tuples of them, and replace the declared ones.
 
-        Raises what the executor raises for an argument that is missing, or of a wrong kind, dtype, shape, strides or
-        offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
+        Raises what the executor raises if an argument is missing, or has a wrong kind, dtype, shape, strides or offset;
+        for a Source, TypeError if it has a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
             raise TypeError(
@@ -108,8 +108,8 @@ class Kernel:
             )
         line = self._line
         try:
-            # The short way of a call like the last one. A new queue, and what is no queue, take the
-            # long way, and so does a call with other sizes.
+            # The short way, for a call like the last one. A new queue, an object that is no queue, or
+            # other sizes raise an error here and take the long way.
             bindings = queue._kcl_bindings
             code = self._last(bindings.device, arguments) if line is None else line.sole
             hot = bindings.launchers[code, get_ident()].hot
@@ -127,20 +127,20 @@ class Kernel:
         except Exception as error:
             if error not in refused:
                 raise
-        # Outside of the handler, and without the frames so far: the error has not kcl's own steps.
+        # Raised outside of the handler and without traceback, so that it shows no frames and no context of kcl.
         raise refused[-1].with_traceback(None)
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)`, which launches on `queue` with the least work and returns the event.
 
-        `arguments` are those of a call, as an example: every array is given, outputs too, and lies on the device;
-        nothing is launched. The function takes the same names, and refuses what a call refuses; a scalar is converted
-        to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
-        none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
+        `arguments` are an example of a call: every array must be given, outputs too, and lie on the device. Nothing is
+        launched yet. The function takes the same names and refuses what a call refuses; a scalar is converted to the dtype
+        that it has in the example. Only the thread that bound it may call it. It keeps the queue alive. It ignores events:
+        it waits for none of an array's events and adds none to arrays, so only the order of the queue orders its launches.
 
-        The launch of a Kernel that chooses by sizes raises ValueError for sizes of another variant, and for those that a
-        `where` of the space refuses. If the choice can be launched no longer, or comes to sizes beyond a factor of two of
-        those that were measured, the defaults are bound from then on.
+        If the Kernel chooses by sizes, the function raises ValueError for sizes of another variant, and for sizes that a
+        `where` of the space refuses. If the choice cannot be launched any more, or sizes differ by more than a factor of
+        two from the measured ones, the defaults are bound from then on.
 
         >>> import pyopencl.array
         >>> given = cl.array.to_device(queue, x)
@@ -176,10 +176,10 @@ class Kernel:
         anyway: bool = False,
         **arguments: Any,
     ) -> Tuning:
-        """Measure the choices of a recipe's space with these arguments, and serve the fastest from now on.
+        """Measure the choices of a recipe's space with these arguments, and use the fastest from now on.
 
-        Raises TypeError for a recipe without a space, and for arguments that are no contiguous arrays and numbers;
-        ValueError for an unknown level; RuntimeError under MPI or a batch scheduler, unless `anyway`.
+        Raises TypeError for a recipe without a space, and for arguments other than contiguous arrays and numbers;
+        ValueError for an unknown level; RuntimeError under MPI or a batch scheduler, unless `anyway` is True.
 
         >>> @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[1, 4]))
         ... def filled(block=1):
@@ -203,9 +203,9 @@ class Kernel:
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
 
-        Open arguments are given by dtype, by type or by an array or scalar that has the dtype. What was made lives
-        as long as the object that is given. Raises TypeError for an argument that the kernel does not take, and for a
-        dtype that numpy does not know or that is not the argument's.
+        Arguments that the recipe left open are given as a dtype, a type, or an array or scalar of the dtype. The program
+        lives as long as the given context or queue. Raises TypeError for an argument that the kernel does not take, and for
+        a dtype that numpy does not know or that is not the argument's.
 
         >>> kernel = doubled()
         >>> kernel.prepare(context)
@@ -243,11 +243,11 @@ class Kernel:
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
 
-        Of a miss it says what differs from the nearest earlier entry of the same kernel, in the words of
-        `kcl explain`, and which process makes the entry now, if one does. Runs the recipe if it has not run yet, unless
-        that is pure. Counts no look-up and builds nothing.
+        For a miss the text says what differs from the nearest earlier entry of the same kernel, as `kcl explain` does, and
+        which process is making the entry now, if any. The recipe runs if it has not run yet, unless it is pure. No look-up
+        is counted and nothing is built.
 
-        Of a Kernel that chooses it says what the recipe asked of its sizes, or which row of the table led to the choice.
+        If the Kernel chooses, the text says which sizes the recipe read, or which row of the table led to the choice.
 
         >>> print(doubled().explain(context))
         kernel doubled
@@ -260,9 +260,9 @@ class Kernel:
         return questions.explain(self._chooser, context_or_queue, arguments)
 
     def is_stored(self) -> bool:
-        """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+        """Return True if the generator layer holds code of this kernel, for any dtypes. No look-up is counted.
 
-        Of a Kernel that chooses, the code for any sizes counts.
+        If the Kernel chooses by sizes, this is about the code for any sizes.
 
         >>> doubled().is_stored()
         False
@@ -272,16 +272,16 @@ class Kernel:
         """
         return self._chooser.general().generate.is_stored()
 
-    # A type checker finds a misspelt name.
+    # Hidden from type checkers, so that they find misspelt names.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say what stands in the place of a method of loopy's, or of a Source's."""
+            """Raise an AttributeError that says what to write in place of a name of loopy's or of a Source."""
             told = _ELSEWHERE.get(name, "")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
+        """Pickle and copy as the name of the recipe with the parameters; the receiver looks the code up again."""
         function = self._chooser.function
         if function is None or "<locals>" in function.__qualname__:
             raise TypeError(
@@ -300,9 +300,9 @@ class Kernel:
         refused: list[Exception],
         line: Line,
     ) -> tuple[Any, Any]:
-        """Launch a line; raises the error of a call in the user's terms, and adds it to `refused`.
+        """Launch a line. The error of a failed call is reworded, added to `refused`, and raised.
 
-        A chooser may have errors of its own: the call tells its refusals from these.
+        By `refused` the caller tells such an error from one of a chooser's own.
         """
         try:
             arguments = line.drop_sizes(arguments)
@@ -323,7 +323,7 @@ class Kernel:
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         holder = self._holder(line, queue)
-        # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
+        # A text or a type would be taken for a dtype, as in `prepare`; in a call it is a wrong argument.
         values = {
             name: None if isinstance(value, (str, type)) else value
             for name, value in arguments.items()
@@ -337,14 +337,14 @@ class Kernel:
             try:
                 return launcher(queue, *options, arguments)
             finally:
-                # After a refused call too: the next call takes the short way and skips this line.
+                # Even after a failed call, since the next one takes the short way and would skip this.
                 launcher.program.note_call(launcher, arguments)
 
     def _holder(self, line: Line, queue: Any) -> cl.Context | cl.CommandQueue:
-        """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
+        """Return the queue or context that gets the launcher of a call; raises TypeError for another object.
 
-        The program of an executor is that of its own context. A launch of it on anything but a queue of that context
-        raises the error of pyopencl, as with loopy's executor.
+        For an executor it is its own context unless the queue belongs to that. A launch on a wrong queue then raises
+        pyopencl's error, as with loopy's executor.
         """
         only = line.context_pointer
         if only and not (isinstance(queue, cl.CommandQueue) and pointer_of(queue) == only):
@@ -356,7 +356,7 @@ class Kernel:
     def _refused(
         self, line: Line, error: Exception, arguments: Mapping[str, Any], queue: Any
     ) -> Exception | None:
-        """Return the error of a call in the user's terms, None if the error itself is clear."""
+        """Return a clearer error for a failed call; None if the error itself is clear."""
         if isinstance(error, CacheMiss):
             return error
         from kcl.launch.refusals import in_words
@@ -365,7 +365,7 @@ class Kernel:
         return in_words(self.name, line, error, arguments, queue, fault)
 
     def _wrong_queue(self, queue: Any, context: int = 0) -> str:
-        """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""
+        """Describe why the first argument of a call is no queue for this Kernel; empty if it is one."""
         if not isinstance(queue, cl.CommandQueue):
             return f"the first argument of kernel {self.name!r} is a pyopencl.CommandQueue, not {queue!r}"
         if context in (0, pointer_of(queue)):
@@ -373,7 +373,7 @@ class Kernel:
         return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
 
     def _named(self) -> str:
-        """Write the arguments of a call by name, as far as these are known."""
+        """Return the arguments of a call as `x=..., y=...`, for a message; `name=...` if they are unknown."""
         from kcl.launch import refusals
 
         names = refusals.given_in_calls(self._chooser.general().arguments) or ["name"]
@@ -381,7 +381,7 @@ class Kernel:
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
-    """Call the recipe of a name in a module."""
+    """Unpickle a Kernel: call the recipe `name` of a module."""
     import importlib
 
     try:
@@ -395,24 +395,24 @@ def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
 
 
 def of_recipe(call: RecipeCall) -> Kernel:
-    """Return the kernel of a recipe with its parameters, with one line."""
+    """Return the Kernel of a recipe that has neither sizes nor a space."""
     return Kernel(of_call(call))
 
 
 def chooser_of(kernel: Kernel) -> Chooser:
-    """Return the chooser of a kernel; of a kernel with one line it has that."""
+    """Return the chooser of a Kernel; it may be a Line."""
     return kernel._chooser
 
 
 def described(kernel: Kernel) -> str:
-    """Return the name of a kernel with its parameters."""
+    """Return the name of a Kernel with its parameters, for display."""
     return Lead(kernel.name, kernel._chooser.parameters, shown).describe()
 
 
 def prepare_only(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> None:
-    """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
+    """Prepare a kernel that may never be launched: its entry is completed without specialised code."""
     from kcl.handle import questions
 
     questions.prepare(kernel._chooser, holder, arguments).program.note_prepared()
@@ -421,12 +421,12 @@ def prepare_only(
 def is_stored_for(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> bool:
-    """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
+    """Return True if both layers hold a kernel for these arguments. Runs its recipe; no look-up is counted."""
     from kcl.handle import questions
 
     return questions.are_stored(kernel._chooser, holder, arguments)
 
 
 def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:
-    """Return the kernel of an executor: of a unit, for the queues of one context."""
+    """Return the Kernel behind an executor: for one unit and the queues of one context."""
     return Kernel(Line(result, context_pointer=pointer_of(holder)))

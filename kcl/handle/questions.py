@@ -1,6 +1,6 @@
-"""Questions: what a Kernel answers beside a launch. It gives its source and keys, says what layers hold, and binds itself.
+"""The work of a Kernel's methods other than a launch: `source`, `key`, `explain`, `prepare`, `bind`.
 
-A warm start launches, and asks none of them.
+A program that only launches does not import this module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Holder: TypeAlias = "cl.Context | cl.CommandQueue"
 def find_code(
     chooser: Chooser, holder: Holder, values: dict[str, Any]
 ) -> tuple[Line, LaunchableCode]:
-    """Return the line, and its code, for what the caller names; raises TypeError for dtypes of another kernel."""
+    """Return the line and the code for dtypes and sizes by name; raises TypeError if they do not fit the kernel."""
     line, _why = chooser.asked(holder, values)
     with line.lead() as lead:
         if not values:
@@ -47,14 +47,14 @@ def find_code(
 
 
 def prepare(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> Launcher:
-    """Return the launcher for the dtypes and sizes that the caller names."""
+    """Return the launcher for dtypes and sizes by name."""
     line, code = find_code(chooser, holder, values)
     with line.lead() as lead:
         return line.launcher(holder, code, lead)
 
 
 def find_keys(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> dict[str, Key | None]:
-    """Return the key in each layer for the first device, None if it is unknown."""
+    """Return the key in each layer for the first device; None if it is unknown."""
     line, code = find_code(chooser, holder, values)
     try:
         slots = bindings_of(holder).build.slots(code.code.text)
@@ -73,12 +73,12 @@ def explain(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> str:
     lines = port("present").lines(
         chooser.name, line.generate, CallValues(values), lambda: bindings_of(holder).build
     )
-    # The recipe has run now, and asked what it asks.
+    # Called last: only now the recipe has run and read its sizes.
     return "\n".join([*lines, *why()])
 
 
 def are_stored(chooser: Chooser, holder: Holder, values: dict[str, Any]) -> bool:
-    """Return True if both layers hold the code for these arguments; runs the recipe, and counts no look-up."""
+    """Return True if both layers hold the code for these arguments. Runs the recipe; no look-up is counted."""
     line, _why = chooser.asked(holder, values)
     look = find(line.generate, CallValues(values))
     if look.outcome != "hit":
@@ -93,7 +93,7 @@ def bind(
     example: dict[str, Any],
     refused: Callable[[Exception, Mapping[str, Any]], Exception | None],
 ) -> Callable[..., cl.Event]:
-    """Bind a line for arguments like these; `refused` words the error of a launch."""
+    """Return a function that launches a line with arguments like the example; `refused` rewords its errors."""
     from pyopencl.array import Array
 
     from kcl.launch import replay

@@ -1,10 +1,10 @@
-"""Integrations: programs that were not written for kcl.
+"""Integrations: caching for programs that were not written for kcl.
 
     kcl.install()       from now on pyopencl's programs and loopy's units go through kcl's layers
-    kcl.uninstall()     as before
+    kcl.uninstall()     undoes that
 
-A row of the table names a package and the module that knows the replacements of its functions. A package is changed in
-place: at once if the program has imported it, else on its import. kcl imports no package for this.
+A row of `TABLE` names a package, and the module that replaces some of its functions. They are replaced at once if the
+program has imported the package, else when it imports it. kcl imports no package for this.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any
 
 from kcl.base import process
 
-# An attribute of a program of pyopencl: kcl's own program and the options as the driver gets them; None if the build
-# failed.
+# The attribute of a pyopencl program with (kcl's BuiltProgram, the options for the driver); None if the build failed.
 SERVED = "_kcl_served"
 
 
-# By package: the module that integrates it, of any version. The module has `NEEDED`, the dotted names that must exist,
-# and `replacements(package)`, which returns triples (holder, name, value).
+# Package -> the module that integrates it. The module has `NEEDED`, dotted names that the package must have, and
+# `replacements(package)`, which returns triples (holder, name, value).
 TABLE = {
     "pyopencl": "kcl.integrations.programs",
     "loopy": "kcl.frontends.loopy.units",
@@ -31,7 +30,7 @@ TABLE = {
 
 
 class Installation(process.LockedState):
-    """The number of installs, the replaced functions, and the finder that waits for the import of a package."""
+    """The number of open `install` calls, the replaced functions, and the finder that acts on imports of the packages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +38,7 @@ class Installation(process.LockedState):
         # The holder, the name, the value before, and the value now.
         self.replaced: list[tuple[Any, str, Any, Any]] = []
         self.finder: Any = None
-        # The packages that were replaced, or left as they are.
+        # The packages that are done: their functions were replaced, or they cannot be served.
         self.done: set[str] = set()
 
 
@@ -47,10 +46,10 @@ _state = process.shared(Installation)
 
 
 def install() -> None:
-    """Take the programs of pyopencl and the units of loopy through kcl's layers, from now on. Thread-safe.
+    """From now on, cache the programs of pyopencl and the units of loopy that are made without kcl. Thread-safe.
 
-    This may be called before or after these packages are imported, and more than once: `uninstall` is called as often.
-    A package without a name that kcl relies on stays as it is, and a warning says so; under `KCL_STRICT=hit` its import
+    It may be called before or after these packages are imported. Each call needs a call of `uninstall` to undo it. If a
+    package lacks a name that kcl relies on, it is left unchanged and a warning says so; under `KCL_STRICT=hit` its import
     raises CacheMiss.
 
     >>> kcl.install()
@@ -62,7 +61,7 @@ def install() -> None:
     from kcl.base import attended
     from kcl.frontends.loopy import imports
 
-    # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
+    # The program's modules that import loopy later get its face. Calls of loopy itself are recorded by `record_own`.
     imports.install()
     state = _state()
     with state.lock:
@@ -76,14 +75,14 @@ def install() -> None:
         )
         state.finder.install()
         imports.record_own(True)
-        # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
+        # Outside of the lock, since another thread may be importing a package and needs the lock at the end of that.
     for name in TABLE:
         if name in sys.modules:
             _put(name, importlib.import_module(name))
 
 
 def uninstall() -> None:
-    """Undo one `install`; the last one puts back what was there. Programs that were built stay usable. Thread-safe.
+    """Undo one `install`; the last one restores the packages' functions. Built programs stay usable. Thread-safe.
 
     >>> kcl.install()
     >>> kcl.uninstall()
@@ -102,7 +101,7 @@ def uninstall() -> None:
         state.finder = None
         imports.record_own(False)
         for holder, name, before, now in reversed(state.replaced):
-            # What the program put in the place since is the program's, and stays.
+            # A function that the program has put there since stays.
             if vars(holder).get(name) is now:
                 setattr(holder, name, before)
         state.replaced.clear()
@@ -114,9 +113,9 @@ def is_installed() -> bool:
 
 
 def _run(name: str, package: Any, loader: Any) -> None:
-    """Run a package's own code, and put the functions of its row in place.
+    """Import a package and replace its functions.
 
-    A package that opens its caches in its code gets a private directory where it cannot use the user's.
+    If the package opens caches at import and cannot use the user's directory, it gets a private one.
     """
     from kcl import foreign
     from kcl.base import spans
@@ -127,23 +126,24 @@ def _run(name: str, package: Any, loader: Any) -> None:
 
 
 def _put(name: str, package: Any) -> None:
-    """Put the functions of a row in place, unless the package lacks something.
+    """Replace the functions of a package, unless it lacks a needed name.
 
-    An import runs without the lock: another thread may hold the lock of that import, and want kcl's.
+    The integrating module is imported without kcl's lock, since another thread may hold that module's import lock and wait
+    for kcl's.
     """
     state = _state()
     with state.lock:
         finder = state.finder
         if finder is None or name in state.done:
             return
-        # It is noted before the work: a second import of the package must not put the functions in place again.
+        # Noted before the work, so that another thread does not do the same.
         state.done.add(name)
     try:
         module = importlib.import_module(TABLE[name])
         _check(name, package, module.NEEDED)
         replacements = module.replacements(package)
     except Exception as error:
-        # A package that kcl cannot serve works as without kcl.
+        # The package then works as without kcl.
         _refuse(name, error)
         return
     with state.lock:
@@ -156,7 +156,7 @@ def _put(name: str, package: Any) -> None:
 
 
 def _check(name: str, package: Any, needed: tuple[str, ...]) -> None:
-    """Raise an error for a package that lacks a name."""
+    """Raise ImportError if a package lacks a needed name."""
     for dotted in needed:
         try:
             attrgetter(dotted)(package)
@@ -165,7 +165,7 @@ def _check(name: str, package: Any, needed: tuple[str, ...]) -> None:
 
 
 def _refuse(name: str, error: Exception) -> None:
-    """Report once that a package stays as it is; raise CacheMiss under `KCL_STRICT=hit`, which no look-up of it keeps."""
+    """Warn once that a package is left unchanged; under `KCL_STRICT=hit` raise CacheMiss, since nothing of it can hit."""
     from kcl.base import settings
     from kcl.cache.faults import warn_once
     from kcl.errors import CacheMiss

@@ -1,8 +1,8 @@
-"""pyopencl's programs through the binary layer: pyopencl's `Program.build` while the integrations are installed.
+"""Replaces pyopencl's `Program.build`, so that programs of any user go through the binary layer.
 
-The second stage of the line builds a program that was made of a source text and not inspected before its build.
-pyopencl itself serves any other program and any other way to build: binaries, intermediate language, compile and link,
-some of the devices of a context, a cache directory that the program chose.
+kcl builds a program that was made from source and not inspected before its build. pyopencl itself builds all others:
+those from binaries or intermediate language, by compile and link, for some devices of a context only, or with a cache
+directory of the program's choice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEEDED = (
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     """Return the replacements of pyopencl's functions: (holder, name, value).
 
-    pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
+    PoCL gets a usable cache directory if it lacks one: pyopencl has just been imported, so PoCL has not started yet.
     """
     events.listen()
     if warning := foreign.provide_pocl():
@@ -59,16 +59,16 @@ def _source_of(original: property) -> property:
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
-        # A second build of a program begins anew.
+        # A program that is built again starts anew.
         if SERVED in vars(self):
             delattr(self, SERVED)
-            # It may be made of a binary, which takes no other options.
+            # kcl may have made it from a binary, which cannot be built with other options.
             self._prg = None
         served = None if cache_dir is not None else _served()
         try:
             built = None if served is None else served.serve(self, options, devices)
         except Exception as error:
-            # The user's frames are added as the error rises. kcl's are not shown.
+            # Without kcl's frames; the user's are added as the error propagates.
             raise error.with_traceback(None)  # noqa: B904 - it is the same error
         if built is None:
             original(self, options, devices, cache_dir)
@@ -80,7 +80,7 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _served() -> Any:
-    """Return the module that serves programs, which a program that builds nothing does without; None after a fault."""
+    """Import and return `kcl.integrations.served`, late since it is not needed before a build; None after a fault."""
     try:
         from kcl.integrations import served
     except Exception as error:

@@ -1,4 +1,8 @@
-"""The hot path: from a bound kernel to the enqueue. Of kcl this module imports only the errors."""
+"""The hot path: from a kernel that is bound to a program to the enqueue. It imports nothing of kcl but the errors.
+
+The invoker is the Python code that checks a call and enqueues. Once a kernel is called often, its calls are *played*: a
+function that was generated for calls of one form repeats the invoker's steps without its checks (`kcl.launch.replay`).
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,27 @@ from typing import Any
 
 from kcl.errors import KclError, RecipeError
 
-# Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
+# The invoker carries out this many calls itself; then a function is generated, which costs as much as it saves in 40 calls.
 HOT = 40
-# The number of forms of calls that are played: calls of further forms are the invoker's.
+# The most forms of calls that are played; the invoker carries out calls of further forms.
 _FORMS = 8
-# The front ends' classes of arguments that are arrays.
+# The kinds of arguments that are arrays, in the words of all front ends.
 ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
 
 
 class Kernels:
-    """The device kernels of one program for one thread, as attributes: the invoker gets each by its name.
+    """The device kernels of one program for one thread, as attributes by which the invoker gets them.
 
-    `_kcl_error` is the error of an invoker for a wrong recipe; a stored invoker does not import kcl.
+    `_kcl_error` is the class of error that an invoker raises for a wrong recipe: a stored invoker does not import kcl.
     """
 
     _kcl_error = RecipeError
 
 
 class Launcher:
-    """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL."""
+    """A kernel bound to one program for one thread: OpenCL sets arguments in one call and enqueues in another."""
 
     __slots__ = (
         "calls",
@@ -57,18 +61,18 @@ class Launcher:
         self.kernels = kernels
         self.program = program
         self.required = required
-        # Events that are known to be of the queue.
+        # Events known to belong to the queue, which an in-order queue need not wait for.
         self.own_events = {} if own_events is None else own_events
-        # It makes the function that plays calls of a form, or raises.
+        # Makes the function that plays calls like a given one (`kcl.launch.replay.learn`).
         self.learn = learn
         # The arguments whose dtypes decided the code.
         self.open = open
         self.calls = 0
         # The number of failed attempts to learn.
         self.failures = 0
-        # The function that played the last playable call. It returns None for a call that it cannot play.
+        # The function that played the last call. It returns None for a call that it cannot play.
         self.hot: Play | None = None
-        # By the form of a call: the function that plays it, None if the invoker takes it.
+        # The function that plays the calls of a form; None if the invoker carries them out.
         self.plays: dict[tuple[Any, ...], Play | None] = {}
 
     def __call__(
@@ -79,10 +83,10 @@ class Launcher:
         out_host: bool | None,
         arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
-        """Enqueue; returns (event, outputs) as loopy's executor does."""
+        """Launch the kernel; returns (event, outputs) as loopy's executor does."""
         if self.calls < HOT:
             self.calls += 1
-        # A call with events to wait for, or with a wish for its outputs, is the invoker's.
+        # The invoker carries out a call with `wait_for` or `out_host`.
         elif wait_for is None and out_host is None:
             play = self._play(queue, arguments)
             result = play(queue, allocator, arguments) if play is not None else None
@@ -108,12 +112,12 @@ class Launcher:
 
 
 def form_of(arguments: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the names of the arguments of a call, and their types: calls that differ in these are played apart."""
+    """Return the form of a call: its arguments' names and types. A function plays calls of one form only."""
     return (*arguments, *map(type, arguments.values()))
 
 
 class MissingArguments(KclError):
-    """Input arrays were not given; the caller raises the front end's own error."""
+    """A call lacks input arrays. Its catcher raises the front end's own error instead."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(", ".join(names))
@@ -121,7 +125,7 @@ class MissingArguments(KclError):
 
 
 def unpack(packed: dict[str, list[tuple[Any, str]]], arguments: dict[str, Any]) -> dict[str, Any]:
-    """Take object arrays apart into the kernel's arguments for their elements."""
+    """Replace each object array by its elements, which are arguments of the kernel of their own."""
     arguments = arguments.copy()
     for name, parts in packed.items():
         if name in arguments:

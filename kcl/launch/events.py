@@ -1,4 +1,4 @@
-"""The events that a played call waits for, leaves on arrays and holds."""
+"""The OpenCL events of a played call: those it waits for, leaves on arrays, and keeps alive."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _COMPLETE = cl.command_execution_status.COMPLETE
 def waits(
     own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]
 ) -> list[cl.Event] | None:
-    """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
+    """Return the events that a launch must wait for; None if all belong to `queue`, which is in order.
 
-    `own` are events known to be of the queue, equal by their handles. No other event has such a handle while they are
-    held here. An event that holds memory of the host is held only after it has released that memory.
+    `own` are events known to belong to the queue. They are compared by handle, which no other event has as long as they
+    are kept. An event that holds host memory is added only after it has released that memory.
     """
     for events in lists:
         for event in events:
@@ -36,26 +36,26 @@ def _holds_nothing(event: cl.Event) -> bool:
         return True
     if type(event) is not cl.NannyEvent or event.command_execution_status != _COMPLETE:
         return False
-    # The command has ended: a wait releases the memory of the host, and takes no time.
+    # The command has ended: `wait` takes no time, and releases the host memory.
     event.wait()
     return True
 
 
 def leave(own: dict[cl.Event, None], array: Array, event: cl.Event) -> None:
-    """Leave an event on an array in place of the events that it stands for.
+    """Add an event to an array, and remove the earlier events of the same queue, which it implies.
 
-    An event that holds memory of the host stays: dropping it would wait for its end.
+    An event that holds host memory is kept: dropping it would wait for its end.
     """
     array.events[:] = [other for other in array.events if other not in own]
     array.add_event(event)
 
 
 def trim(own: dict[cl.Event, None], wait: bool) -> None:
-    """Release the completed events of a queue, but for the last.
+    """Drop the completed events of a queue, except the last ones.
 
-    An event that was taken off an array lives until then: another thread may be handing it to OpenCL, which does not
-    hold it. With `wait` this function waits for old events, as arrays do with theirs, so that no queue grows without
-    end.
+    Events that `leave` removed from an array live until then: another thread may be passing one to OpenCL, which does not
+    keep it alive. With `wait` this function waits for old events, as arrays do with theirs, so that the host cannot run
+    ahead of the device without bound.
     """
     older = list(own)[:-RECENT]
     if not older:
@@ -76,5 +76,5 @@ def _is_of(queue: cl.CommandQueue, event: cl.Event) -> bool:
     try:
         return bool(event.command_queue == queue)
     except (cl.Error, RuntimeError, ValueError):
-        # An event of the user has no queue.
+        # A user event (`cl.UserEvent`) has no queue.
         return False

@@ -1,11 +1,11 @@
-"""The first launch of a kernel, as its entry has it: enough to launch the program again without the user's program.
+"""The first launch of a kernel, as its entry stores it: enough to launch the kernel again without the user's program.
 
     launch   = [global size, local size, offset, [argument, ...]]      sizes are lists of numbers, or null
     argument = bytes of a buffer | "a value in hexadecimal" | [bytes of local memory] | null
 
-The launch is found as that of a hot call (`kcl.launch.recording`). `kcl rebuild` launches the program again, since
-drivers compile at a launch. The arrays are zeros then, as zero is an index of every array. They lie between guards, which
-show a kernel that writes outside of its arrays.
+The launch is found by running the invoker on stand-ins (`kcl.launch.recording`). `kcl rebuild` launches the kernel again,
+since drivers compile at a launch. The arrays are filled with zeros then, since zero is a valid index of every array. They
+lie between guards, which show that a kernel writes outside of its arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Launches = Mapping[str, Any]  # by kernel
 
 
 def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the launches of a call by kernel; none where the steps of the invoker cannot be noted."""
+    """Return the launches of a call by kernel; none if the steps of the invoker cannot be recorded."""
     # An invoker may refuse the call, or do anything.
     with suppress(Exception):
         values: dict[str, Any] = {name: _on_device(value) for name, value in arguments.items()}
@@ -58,7 +58,7 @@ def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]
 
 
 def launch(queue: cl.CommandQueue, program: cl.Program, launches: Launches) -> str:
-    """Launch kernels of a program again; return what is wrong with that. Raises cl.Error."""
+    """Launch kernels of a program again; return the fault of a launch, empty for none. Raises cl.Error."""
     for name, (size, local, offset, arguments) in launches.items():
         needed = sum(argument + 2 * GUARD for argument in arguments if isinstance(argument, int))
         if needed > MOST_BYTES:
@@ -76,7 +76,7 @@ def launch(queue: cl.CommandQueue, program: cl.Program, launches: Launches) -> s
 def _argument(
     queue: cl.CommandQueue, argument: Any, arrays: list[tuple[cl.Buffer, cl.Buffer]]
 ) -> Any:
-    """Return an argument as OpenCL takes it; memory with its guards, and its part between them, join the arrays."""
+    """Return an argument as OpenCL takes it; an array is allocated with its guards and added to `arrays`."""
     if isinstance(argument, list):
         return cl.LocalMemory(*argument)
     if isinstance(argument, str):
@@ -100,7 +100,7 @@ def _is_broken(queue: cl.CommandQueue, whole: cl.Buffer) -> bool:
 
 
 def _on_device(value: Any) -> Any:
-    """Return the layout that an array of the host will have on the device."""
+    """Return an array without memory, with the layout that a host array will have on the device."""
     if not isinstance(value, np.ndarray):
         return value
     data = SimpleNamespace(size=value.nbytes)

@@ -1,8 +1,8 @@
-"""A recording: the steps of an invoker in a call, found by running it on stand-ins. Nothing is launched.
+"""Records the steps of an invoker in a call by running it on stand-ins. Nothing is launched.
 
 An invoker is plain Python that checks arguments, finds sizes, sets arguments and enqueues. Here it gets stand-ins: for
-an array its layout, for a scalar a Mark that can only be handed on, for the device kernels and for pyopencl's functions
-objects that take notes. Any other step of an invoker is `NotPlayable`, and the invoker takes that call itself.
+an array its layout, for a scalar a Mark that can only be passed on, for the device kernels and for pyopencl's functions
+objects that note their calls. Any other step raises `NotPlayable`: such a call is always left to the invoker.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class NotPlayable(Exception):
 
 
 class Mark:
-    """A value that is unknown while recording, as the Python expression for it in a call.
+    """The stand-in of a value that differs from call to call; `text` is the Python expression for it in a played call.
 
-    A Mark can be handed on, and that of a complex number be taken apart; comparing it or computing with it fails.
+    A Mark can be passed on, and a complex one has `real` and `imag`. Comparing it or computing with it raises NotPlayable.
     """
 
     __slots__ = ("text",)
@@ -83,7 +83,7 @@ class Allocator(Mark):
 
 
 class Allocation(NamedTuple):
-    """A buffer of a number of bytes, to be allocated in each call."""
+    """A buffer of `size` bytes that each call allocates."""
 
     size: int
 
@@ -91,8 +91,8 @@ class Allocation(NamedTuple):
 class AllocatedOutput(NamedTuple):
     """An output array of `size` bytes that is allocated in each call, with the arguments of its constructor.
 
-    `computed` are the attributes that the constructor computes of them. They are empty if it does more than to compute
-    and to allocate.
+    `computed` are the attributes that the constructor computes from these arguments. They are empty if the constructor
+    does more than that and allocating.
     """
 
     name: str
@@ -103,7 +103,7 @@ class AllocatedOutput(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One enqueue: the kernel, (setter, items) by the index of each argument, sizes, and the flags at the end."""
+    """One enqueue: the kernel, (setter, items) by argument index, (global size, local size, offset), further flags."""
 
     kernel: str
     arguments: dict[int, tuple[str, tuple[Any, ...]]]
@@ -114,9 +114,9 @@ class Step(NamedTuple):
 def record(
     invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]
 ) -> Recording:
-    """Run `invoke` on stand-ins of `values`, Marks in place of those in `passed`.
+    """Run `invoke` on stand-ins for `values` and return its steps. The scalars in `passed` become Marks.
 
-    Raises NotPlayable, or the error of the invoker where it refuses the call.
+    Raises NotPlayable, or the invoker's own error if it refuses the call.
     """
     recording = Recording()
     stand_ins = {
@@ -139,7 +139,7 @@ def record(
 
 
 class Recording:
-    """The steps of one call: values are constants or Marks, and no array is held.
+    """The steps of one call. Values are constants or Marks; no array is kept alive.
 
     `waited` names the arrays with events to wait for. `written` names the arrays that get the new event. `outputs` is
     the result: a tuple of names, or a dictionary of them. `names` are the names in the expressions of Marks. `last`
@@ -188,7 +188,7 @@ class Recording:
         return self.last
 
     def array(self, *positional: Any, **keywords: Any) -> _Layout:
-        """Take the place of pyopencl's class of arrays."""
+        """Stand in for `pyopencl.array.Array`."""
         queue, shape, dtype = positional
         data, memory = keywords.get("data"), object()
         bytes_given = data.size if isinstance(data, Allocation) else None
@@ -202,7 +202,7 @@ class Recording:
         array = cl_array.Array(None, shape, dtype, data=memory, **layout)
         attributes = {**vars(array)}
         size = array.nbytes if bytes_given is None else bytes_given
-        # To make the output of its attributes, without the constructor, saves 8 % of a call that allocates it.
+        # Making the output from its attributes, without the constructor, saves 8 % of a call that allocates it.
         is_plain = (
             attributes.keys() == _GIVEN | _COMPUTED
             and (array.base_data, array.events) == (memory, [])
@@ -216,7 +216,7 @@ class Recording:
         return _Layout(self, name, array)
 
     def pack(self, form: str, *values: Any) -> Any:
-        """Take the place of struct.pack."""
+        """Stand in for `struct.pack`."""
         if not any(isinstance(value, Mark) for value in values):
             return struct.pack(form, *values)
         self.names["_kcl_pack"] = struct.pack
@@ -227,7 +227,7 @@ class Recording:
 # The keywords of pyopencl's arrays that decide their layout, and all with which invokers allocate.
 _LAYOUT_KEYWORDS = ("strides", "_fast", "_size")
 _ARRAY_KEYWORDS = {*_LAYOUT_KEYWORDS, "data", "allocator", "_context", "_queue"}
-# The attributes of an array in the known releases of pyopencl: those that it is given, and those that it computes.
+# The attributes of an array in the known releases of pyopencl: those that are passed in, and those that are computed.
 _GIVEN = {"queue", "context", "events", "allocator", "base_data"}
 _COMPUTED = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
 
@@ -242,7 +242,7 @@ class _Layout:
         self.strides = array.strides
         self.offset = array.offset
         self.dtype = array.dtype
-        # Invokers ask for this flag alone.
+        # The only flag that invokers read.
         self.flags = SimpleNamespace(c_contiguous=array.flags.c_contiguous)
         self.base_data = Mark(f"{name}.base_data")
 
@@ -299,7 +299,7 @@ class _Kernel:
 
 
 class _Module:
-    """The stand-in of a module: a name that is not in it is NotPlayable."""
+    """The stand-in of a module: reading any other name raises NotPlayable."""
 
     def __init__(self, **members: Any) -> None:
         self.__dict__.update(members)
@@ -309,7 +309,7 @@ class _Module:
 
 
 def _dtype(recording: Recording, name: str, dtype: Any) -> Any:
-    """Return the stand-in of a scalar's dtype; an invoker converts with its type."""
+    """Return a fake dtype whose `.type(value)` records the conversion of a scalar."""
 
     def convert(value: Any) -> Any:
         if not isinstance(value, Mark):

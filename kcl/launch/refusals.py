@@ -1,8 +1,8 @@
-"""The errors of a launch in the user's terms: of a call, of a recipe, and of a program that does not compile.
+"""Rewords the errors of a launch in the user's terms: wrong arguments, wrong recipes, programs that do not compile.
 
-This module is imported when a call has failed. Each given value is checked against the table of the kernel's arguments:
-a refusal names the argument at fault, the given value, and the accepted ones. If all fit, the error of the front end or
-of OpenCL stays, and names the kernel, the place of its recipe, and the lines of the program.
+This module is imported when a call has failed. It checks each value of the call against the table of the kernel's
+arguments. The new error names the argument at fault, its value, and the values that are accepted. If all arguments fit,
+the error of the front end or of OpenCL is kept, with the kernel, the place of its recipe and lines of the program added.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def in_words(
     queue: Any,
     fault: str,
 ) -> Exception | None:
-    """Return the error of a call of a `kcl.line.Line` in the user's terms, None if the error itself is clear.
+    """Return a clearer error for a failed call of a `kcl.line.Line`; None if the error itself is clear.
 
     `fault` describes a wrong queue.
     """
     call, base = _FailedCall(kernel, line, error, arguments, queue), line.generate.base
     if base and not fault:
         fault = call.fault()
-    # An error of the class that the front end raises.
+    # Replaces the error by one of the class that the front end raises.
     instead: Exception | None = None
     if isinstance(error, MissingArguments):
         instead = line.missing_error(error.names)
@@ -72,9 +72,9 @@ def in_words(
 class _FailedCall:
     """A call that failed: its kernel, the values it gave, and the error.
 
-    `arguments` are those that a call gives, by name, a `kcl.code.Argument` each; none while the code is unknown.
-    `packed` arguments are taken apart by their index, so these may be lists. A call of a Source gives the sizes of the
-    launch, too.
+    `arguments` has the `kcl.code.Argument` of each argument that a call gives, by name; it is empty if the code is
+    unknown. `packed` names arguments that are indexed by element, so they may be lists. A call of a Source may also give
+    the sizes of the launch.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class _FailedCall:
         self.is_source = any(code.invoker.front_end == "opencl" for code in self.codes)
 
     def fault(self) -> str:
-        """Describe the first argument at fault; empty if no argument is at fault."""
+        """Describe the first wrong argument; empty if all are right."""
         names = [*self.arguments]
         for name, value in self.given.items():
             if name in self.packed or value is None:
@@ -113,13 +113,13 @@ class _FailedCall:
         return ""
 
     def unknown_open(self) -> KeyError | None:
-        """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
+        """Return the KeyError that loopy raises for an unknown argument when dtypes are open; None if all are known."""
         known = {*self.arguments, *self.packed, *_SIZES}
         unknown = [name for name in self.given if name not in known]
         return KeyError(unknown[0]) if self.arguments and unknown else None
 
     def named(self) -> Exception | None:
-        """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
+        """Return the invoker's error with the name of the kernel added; None if the error comes from elsewhere."""
         error = self.error
         frames = (frame for frame, _line in traceback.walk_tb(error.__traceback__))
         below = list(
@@ -131,11 +131,11 @@ class _FailedCall:
             return None
         sizes = {name: self.given.get(name) for name in _SIZES if self.is_source}
         reason = str(error)
-        # pyopencl writes routine and status before the words.
+        # pyopencl's message begins with the routine and the status.
         if isinstance(error, cl.Error):
             reason = reason.partition(" - ")[2]
             if sizes and error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
-                # The sizes in the call, or in the declaration.
+                # The sizes that the invoker used, whether the call or the declaration gave them.
                 sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}
                 pairs = zip(*[size or () for size in sizes.values()], strict=False)
                 wrong = (f"{n} is no multiple of {m}" for n, m in pairs if m and n % m)
@@ -145,7 +145,7 @@ class _FailedCall:
         return reword(error, f"{where}: {reason}" if reason else where)
 
     def _misfit(self, name: str, value: Any) -> str:
-        """Describe how a value misfits its argument. While that, or its dtype, is unknown, it may be of any kind."""
+        """Describe why a value does not fit its argument; if the argument or its dtype is unknown, most values fit."""
         argument = self.arguments.get(name)
         kind, text = (argument.kind, argument.dtype) if argument is not None else ("", "")
         dtype = _dtype(text) if text and kind in ARRAYS | _SCALARS else None
@@ -167,14 +167,14 @@ class _FailedCall:
             return (
                 f"is an array of dtype {dtype}, not {_shown(value)}; {_cure(name, value, element)}"
             )
-        # An image or a sampler is for the invoker to judge.
+        # Images and samplers are left to the invoker.
         is_other = kind and kind not in ARRAYS | _SCALARS
         if is_other or not (is_memory or has_dtype or isinstance(value, _NO_NUMBERS)):
             return ""
         return f"is {_shown(value)}; {_cure(name, value, 'dtype')}, or a number"
 
     def _array_fault(self, name: str, array: Any) -> str:
-        """Describe the fault of an array, of whatever dtype."""
+        """Describe the fault of an array apart from its dtype; empty for none."""
         context = getattr(array, "context", None)
         if self.queue is not None and context is not None and context != self.queue.context:
             return "lies in another context than the queue; give an array of the queue's context"
@@ -186,12 +186,12 @@ class _FailedCall:
 
 
 def given_in_calls(arguments: Iterable[Any]) -> dict[str, Any]:
-    """Return the arguments that a call gives, by name: all but local memory."""
+    """Return the arguments that a call may give, by name: all but local memory."""
     return {argument.name: argument for argument in arguments if argument.kind != "Local"}
 
 
 def refuse_unknown_dtypes(kernel: str, values: Mapping[str, Any]) -> None:
-    """Raise TypeError for a name of a dtype that numpy does not know."""
+    """Raise TypeError if a value is the name of a dtype that numpy does not know."""
     for name, value in values.items():
         if isinstance(value, str):
             try:
@@ -205,7 +205,7 @@ def refuse_unknown_dtypes(kernel: str, values: Mapping[str, Any]) -> None:
 def refuse_misfits(
     kernel: str, values: Mapping[str, Any], declared: Sequence[Any], is_source: bool
 ) -> None:
-    """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
+    """Raise TypeError if the kernel does not take an argument, or if an array has the wrong dtype."""
     arguments = given_in_calls(declared)
     for name, value in values.items():
         if name not in arguments:
@@ -226,7 +226,7 @@ def refuse_misfits(
 
 
 def add_note(error: Exception, kernel: str, recipe: Any) -> None:
-    """Note the kernel and the line of its recipe on an error of the recipe or of loopy; Python 3.10 has no notes."""
+    """Add a note with the kernel and its recipe's line to an error of the recipe or of loopy; not on Python 3.10."""
     add = getattr(error, "add_note", None)
     if add is None or isinstance(error, KclError) or recipe is None:
         return
@@ -238,9 +238,9 @@ def add_note(error: Exception, kernel: str, recipe: Any) -> None:
 
 
 def reword(error: Exception, words: str) -> Exception | None:
-    """Return an error of the same class with other words: a handler of the errors of loopy's executor catches it too.
+    """Return an error of the same class with another message, so that the user's `except` still catches it.
 
-    For a class that needs more than a text the nearest base class that needs only a text is used.
+    If the class cannot be made from a message alone, its nearest base class that can is used; None if there is none.
     """
     content: Any = words
     if isinstance(error, cl.Error):
@@ -265,7 +265,7 @@ def place(recipe: Any) -> str:
 
 
 def build_error(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
-    """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
+    """Return the error of a program that does not compile, with the kernel, its recipe's place and source lines added."""
     words = str(error).replace(_FAILED, "").lstrip(" -\n")
     message = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
     cure = "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in words else ""
@@ -273,20 +273,20 @@ def build_error(kernel: str, recipe: Any, error: Exception, text: str) -> Except
 
 
 def with_lines(log: str, text: str) -> str:
-    """Write below each message of a log the source line that it names, unless the log has it there."""
+    """Add to each message of a build log the source line that it names, unless the log shows it already."""
 
     def shown(message: re.Match[str]) -> str:
         lines, number = _lines(message[2], text), int(message[3])
         line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         below = log[message.end() + 1 :].partition("\n")[0]
-        # An empty line is in every text, so nothing is added.
+        # An unknown line is empty, which every text contains: nothing is added then.
         return message[0] if line in below else f"{message[0]}\n    {line}"
 
     return _MESSAGE.sub(shown, log)
 
 
 def _lines(path: str, text: str) -> list[str]:
-    """Return the lines of a header, or those of the text for a name that the driver gave it while it compiled."""
+    """Return the lines of a header; those of `text` if the path is the driver's own name for the program."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read().split("\n")
@@ -301,7 +301,7 @@ def unknown_dtype(dtype: object) -> str:
 
 
 def _dtype(text: str) -> np.dtype[Any] | None:
-    """Return the dtype of a text; None for that of a structure, which numpy writes and does not read."""
+    """Return the dtype that a text names; None for a structure, whose text numpy cannot parse."""
     try:
         return np.dtype(text)
     except (TypeError, ValueError):
@@ -321,7 +321,7 @@ def _cure(name: str, value: Any, dtype: str) -> str:
 
 
 def _wrong_size(name: str, value: Any) -> str:
-    """Describe the fault of a launch's size or offset; a launch of zero work-items is allowed and does nothing."""
+    """Describe the fault of a launch's size or offset; empty for none. Zero work-items are allowed."""
     axes = value if isinstance(value, (tuple, list)) else (value,)
     least = 1 if name == "local_size" else 0
     if 1 <= len(axes) <= 3 and all(

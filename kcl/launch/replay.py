@@ -1,9 +1,9 @@
-"""The hot call: the steps of an invoker in an earlier call, played again. Imported for kernels that are called often.
+"""Plays calls: repeats the steps that an invoker took in an earlier call. Imported for kernels that are called often.
 
 The checks and computations of an invoker depend on the *signature* of a call: the layouts of the arrays (shape,
-strides, offset, dtype) and the scalars that the invoker computes with. For a signature that it accepted once the
-invoker would find the same. So a call of the same signature as the last one sets buffers and the other scalars, and
-enqueues. The invoker takes any other call. Signatures hold numbers and no array.
+strides, offset, dtype) and the scalars that the invoker computes with. For equal signatures they give equal results. So
+a call with the signature of the last one only sets the buffers and the other scalars, and enqueues. The invoker carries
+out any other call. Signatures hold numbers and no array.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from kcl.launch.write import Form, Script
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-# Bounds: signatures of one script, failed attempts to learn a call.
+# The most signatures that one function plays, and the failed attempts after which no further call is learned.
 _SIGNATURES = 32
 _FAILURES = 8
 # The types of the numbers in a tuple that is a size.
 _WHOLE = {int}
-# Types of numbers that show an invoker their value only: no None, no array, no class of the user.
+# Types whose values are nothing but numbers to an invoker: a user's subclass might do more.
 _NUMBERS = frozenset(
     (bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD"))
 )
 
-# What a launch uses of an array: a subclass that replaces none of these is played.
+# The attributes of an array that a launch uses. Arrays of a subclass that overrides none of them are played.
 _USED = {
     "base_data",
     "data",
@@ -68,8 +68,8 @@ def learn(
 ) -> Callable[..., Any] | None:
     """Teach the launcher to play calls like the one with `values`; return the function that plays them.
 
-    `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call. None
-    in place of a function means that too. A call that the invoker refuses is not learned.
+    `function(queue, allocator, arguments)` returns (event, outputs), or None if the invoker must carry out the call.
+    Returns None if such calls cannot be played, or if the invoker refuses this one.
     """
     if not _suits(values):
         return None
@@ -79,7 +79,7 @@ def learn(
     except NotPlayable:
         pass
     except Exception:
-        # Most likely the invoker refuses the call. Further attempts are of no use otherwise.
+        # Most likely the invoker refuses this call only. After several failures no attempt is made any more.
         launcher.failures += 1
         if launcher.failures < _FAILURES:
             return None
@@ -93,8 +93,8 @@ def bind(
 ) -> Callable[..., cl.Event]:
     """Return a function for calls like the one with `values` in this thread: it takes keywords, and ignores events.
 
-    The function raises the result of `refused` for the invoker's error and the arguments; None stands for the error
-    itself.
+    If the invoker raises an error, the function raises `refused(error, arguments)` in its place, or the error itself if
+    that is None.
     """
     slow = _unmanaged(launcher, queue, frozenset(values), refused)
     try:
@@ -109,7 +109,7 @@ def _function(
     values: Mapping[str, Any],
     slow: Callable[..., cl.Event] | None,
 ) -> Callable[..., Any]:
-    """Write the function that plays calls; with `slow` it is bound, and `slow` takes the other calls."""
+    """Generate the function that plays calls. With `slow` it is a bound function, which passes other calls to `slow`."""
     signatures = _Signatures(launcher, queue, values, bound=slow is not None)
     own, names = launcher.own_events, signatures.names()
     if slow is not None:
@@ -133,7 +133,7 @@ def _function(
 
 
 class _Signatures:
-    """The calls that one function plays: its text, and what it sets for each signature."""
+    """The signatures that one generated function plays: the function's text, and what is set for each signature."""
 
     def __init__(
         self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool
@@ -175,7 +175,7 @@ class _Signatures:
         return self._first.text
 
     def names(self) -> dict[str, Any]:
-        """Return the global names of the function."""
+        """Return the namespace in which the function is compiled."""
         namespace: dict[str, Any] = {
             **self._beside,
             **self._types,
@@ -194,7 +194,7 @@ class _Signatures:
                     type,
                 )
             },
-            # A call tests this first: `_kcl_choose` sets it, and the other numbers before it.
+            # The first array's shape, which a call compares first: `choose` sets it after the others.
             "_kcl_s0": None,
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
@@ -213,7 +213,7 @@ class _Signatures:
     def choose(
         self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]
     ) -> None:
-        """Make the signature of a call the current one; raises NotPlayable, or the invoker's error."""
+        """Set the function's names for the signature of a call; raises NotPlayable if it cannot be played."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
         if any(type(value) is tuple and not _is_size(value) for value in deciding):
             # `(4.0,)` equals `(4,)`, and is no size.
@@ -225,7 +225,7 @@ class _Signatures:
             current = self._learned(key, arrays, deciding)
         if current is None:
             raise NotPlayable
-        # After a failure in between no signature is current.
+        # If a step below fails, no signature is current.
         names["_kcl_s0"] = None
         for kernel, setter, items in current.constants:
             getattr(self._kernels[kernel], setter)(items)
@@ -240,7 +240,7 @@ class _Signatures:
     def _learned(
         self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]
     ) -> Script | None:
-        """Record a call of another signature; None where it is not playable or refused, or too many are known."""
+        """Record a call of a new signature; None if it cannot be played, or if too many signatures are known."""
         if len(self._known) >= _SIGNATURES:
             return None
         values = dict(
@@ -252,7 +252,7 @@ class _Signatures:
             _check_plain(arrays)
             written = Script(self._form, record(*self._code, arguments, self._passed))
         except Exception:
-            # The invoker raises the user's error, as it takes the call.
+            # The invoker carries out this call and raises the error for the user.
             pass
         if written is not None and (written.text, written.kernels) != (
             self._first.text,
@@ -263,7 +263,7 @@ class _Signatures:
         return written
 
     def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
-        """Return True if the invoker only sets a scalar as an argument."""
+        """Return True if the invoker does nothing with a scalar but set it as an argument."""
         if values[name] is None:
             return False
         try:
@@ -294,14 +294,14 @@ def _is_size(value: Any) -> bool:
 
 
 def _check_plain(arrays: Sequence[Array]) -> None:
-    # An integer of numpy equals Python's, but computations with it can wrap around.
+    # An integer of numpy may equal one of Python, but computing with it can overflow.
     for array in arrays:
         if not all(type(number) is int for number in (*array.shape, *array.strides, array.offset)):
             raise NotPlayable("a layout of numpy's integers")
 
 
 class _Silent:
-    """An array without its events."""
+    """An array without its events, for bound functions, which ignore them."""
 
     __slots__ = ("_array",)
 
@@ -320,7 +320,7 @@ class _Silent:
 def _unmanaged(
     launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str], refused: Refused
 ) -> Callable[..., cl.Event]:
-    """Return the function for those calls of a bound function that the invoker must take."""
+    """Return the function for those calls of a bound function that the invoker must carry out."""
     thread = get_ident()
 
     def launch(**arguments: Any) -> cl.Event:

@@ -1,8 +1,8 @@
-"""The Python of a hot call: a recording written out with the names of its arguments.
+"""Generates the Python function that plays calls, from a recording of the invoker's steps.
 
 The numbers of a signature (sizes, layouts, computed values) are global names of the function, so that one text serves
 every signature: `_kcl_s0`, `_kcl_t0`, `_kcl_o0` are shape, strides and offset of the first array, `_kcl_v0` is the
-first scalar that decides, `_kcl_c0` the first size.
+first scalar of the signature, `_kcl_c0` the first computed value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kcl.launch.recording import AllocatedOutput, Allocation, Mark, NotPlayable, Recording, Step
 
-# The attributes of an array that are not of its layout, as its constructor sets them.
+# The attributes of a new array that do not depend on its layout, with the expressions for them.
 _ATTRIBUTES = {
     "queue": "_kcl_queue",
     "context": "_kcl_context",
@@ -23,9 +23,9 @@ _ATTRIBUTES = {
 class Form(NamedTuple):
     """The form of the calls of a script.
 
-    `names` are all given arguments. The layouts of `arrays` and the values of `deciding` are the signature. `passed`
-    are the numbers that are handed on; of those in `typed` the type decides. `sizes` are the tuples of numbers in
-    `deciding`. A `bound` script takes keywords, ignores events and returns the event only.
+    `names` are all arguments of the call. The layouts of `arrays` and the values of `deciding` are the signature.
+    `passed` are the scalars that are only passed on; for those in `typed` the type must be the same in each call. `sizes`
+    are the tuples of numbers in `deciding`. A `bound` script takes keywords, ignores events and returns the event only.
     """
 
     names: tuple[str, ...]
@@ -47,7 +47,7 @@ class Script:
 
     def __init__(self, form: Form, recording: Recording) -> None:
         if any(name.startswith("_kcl") for name in form.names):
-            raise NotPlayable("has a name of ours")
+            raise NotPlayable("has an argument whose name begins with _kcl")
         made = [output.name for output in recording.made]
         if recording.written and not {*recording.written} <= {*recording.waited, *made}:
             raise NotPlayable("keeps events without waiting for them")
@@ -86,7 +86,7 @@ class Script:
         self._lines += ["    " * depth + line for line in lines]
 
     def _head(self) -> None:
-        """Write the head; a nested call (of an allocator, a signal handler) would set the same kernel's arguments."""
+        """Write the head. A nested call, as from a signal handler, is refused: it would set the same kernel's arguments."""
         head, busy = "def launch(_kcl_queue, _kcl_allocator, _kcl_given):", "_kcl_busy"
         if self.form.bound:
             head = f"def launch(*, {', '.join(self.form.names)}):"
@@ -109,7 +109,7 @@ class Script:
             self._add(3, is_other, "    raise _kcl_NotPlayable", *taken)
 
     def _checks(self) -> None:
-        """Compare with the current signature; choose another signature, or raise."""
+        """Write the comparison with the current signature; another signature is chosen, or the call is refused."""
         form = self.form
         kinds = [f"_kcl_type({name}) is _kcl_a{i}" for i, name in enumerate(form.arrays)]
         kinds += [
@@ -125,7 +125,7 @@ class Script:
             f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}"
             for i, name in enumerate(form.deciding)
         ]
-        # Equal numbers may be of other types.
+        # 4.0 equals 4 and is no size.
         same += [f"{{*_kcl_map(_kcl_type, {name})}} == _kcl_whole" for name in form.sizes]
         kinds += [
             f"_kcl_type({name}) in _kcl_numbers" for name in form.passed if name not in form.typed
@@ -138,7 +138,7 @@ class Script:
         )
 
     def _allocation(self, made: AllocatedOutput) -> None:
-        """Allocate an output."""
+        """Write the allocation of an output."""
         if self.form.bound:
             raise NotPlayable("allocates")
         if made.computed:
@@ -156,7 +156,7 @@ class Script:
         self._add(4 if made.computed else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
     def _waits(self) -> None:
-        """Find the events to wait for: none, where the arrays carry events of the same in-order queue only."""
+        """Write the search for the events to wait for: none if the arrays carry only events of this in-order queue."""
         self._add(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self._managed)))
         lists = [f"_kcl_e{i}" for i in range(len(self._managed))]
         if self._managed and self.form.in_order:
@@ -167,7 +167,7 @@ class Script:
             self._add(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
 
     def _setting(self, number: int, step: Step) -> None:
-        """Set the arguments of a kernel that vary between calls; note the constant ones."""
+        """Write the setting of the arguments that vary between calls; collect the constant ones."""
         moving: dict[str, list[str]] = {}
         for index, (setter, items) in step.arguments.items():
             if any(isinstance(item, Mark) for item in items):
@@ -181,7 +181,7 @@ class Script:
     def _enqueue(self, depth: int, number: int, step: Step) -> None:
         wait = "None"
         if number:
-            # A queue without an order: each step waits for the one before.
+            # On an out-of-order queue each step waits for the one before.
             wait = "None" if self.form.in_order else "[_kcl_evt]"
         elif self._managed:
             wait = "_kcl_w"
@@ -192,13 +192,13 @@ class Script:
         )
 
     def _marks(self, written: list[str]) -> None:
-        """Leave the event on the written arrays."""
+        """Write the statements that add the new event to the written arrays."""
         if self.form.bound or not written:
             return
         made = [name for name in written if name not in self._managed]
         managed = [name for name in written if name in self._managed]
         self._add(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
-        # Of a queue in order the last event stands for all: it takes the place of the others.
+        # On an in-order queue the last event implies the earlier ones, so it replaces them.
         if managed and self.form.in_order:
             add = [f"    {name}.add_event(_kcl_evt)" for name in managed]
             self._add(1, "try:", "    if _kcl_w is None:")
@@ -214,7 +214,7 @@ class Script:
                     f"    _kcl_leave({name}, _kcl_evt)",
                 )
             self._add(2, "else:", *add)
-            # Another thread has emptied a list.
+            # Another thread emptied a list between the test and the assignment.
             self._add(1, "except _kcl_IndexError:", *add)
         else:
             self._add(1, *(f"{name}.add_event(_kcl_evt)" for name in managed))
@@ -232,10 +232,10 @@ class Script:
         return f"_kcl_evt, ({_tuple(outputs)})"
 
     def _value(self, value: Any) -> str:
-        """Write a constructor's argument: a constant is one of the signature."""
+        """Return the expression for a constructor's argument; a constant is stored as a value of the signature."""
         if isinstance(value, Mark):
             if value.text not in ("_kcl_queue", "_kcl_context", "_kcl_allocator"):
-                raise NotPlayable("allocates by what is not known")
+                raise NotPlayable("allocates by a value that differs from call to call")
             return value.text
         if isinstance(value, Allocation):
             return f"_kcl_allocator({self._cell(value.size)})"

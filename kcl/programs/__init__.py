@@ -1,4 +1,4 @@
-"""Stage 2: a program text becomes a program. Of a program that is built outside of kcl the report names the line."""
+"""Stage 2: builds a program from a program text. This module also notes programs that are built outside of kcl."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from kcl.base import hide_from_warnings, is_of_kcl
 
 
-# Once: recipes and the face of loopy ask for it.
+# Cached, since recipes and the face of loopy both call it.
 @functools.cache
 def note_outside_builds() -> None:
-    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
+    """From now on note for the report each line of the program that builds a pyopencl program without kcl."""
     if "pyopencl" in sys.modules:
         _note_builds(sys.modules["pyopencl"])
         return
@@ -30,7 +30,7 @@ def _note_builds(package: Any) -> None:
     from kcl.cache import layers
 
     original = getattr(getattr(package, "Program", None), "build", None)
-    # The integrations serve it already.
+    # `kcl.install()` has replaced the function already.
     if original is None or is_of_kcl(original):
         return
 

@@ -1,4 +1,4 @@
-"""A miss of the binary layer: a program is built from source, with the compiler's messages, and its entries."""
+"""A miss of the binary layer: builds a program from source, and makes the entries that store it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ def from_source(
     mark: str = "",
     holder: cl.Program | None = None,
 ) -> cl.Program:
-    """Build without pyopencl's own cache of binaries, which misses some changes of headers. Shows no message.
+    """Build a program without pyopencl's own cache of binaries, which overlooks some changes of headers.
 
-    The driver gets `source`, which may have a line more than the text. `mark` is a further option, which no message
-    shows. `holder` is the user's program that the build is for: it keeps a program that does not compile, as pyopencl
-    does, with the reason. Raises pyopencl's own error where the source does not compile.
+    The driver gets `source`, which may have one line more than the text. `mark` is a further build option, which no
+    message shows. `holder` is the user's program if the build is for one: as with pyopencl alone, it keeps the program
+    that does not compile, with the reason. Raises pyopencl's own error if the source does not compile. Shows no message
+    of the compiler.
     """
     from pyopencl.characterize import has_src_build_cache
 
-    # The class below pyopencl's wrapper: the public `build` asks pyopencl's own cache first.
+    # The raw class below pyopencl's wrapper, whose public `build` would ask pyopencl's own cache first.
     raw = cl._cl._Program(context, source)
     program = cl.Program(raw)
     program._source = text.source
@@ -47,8 +48,8 @@ def from_source(
     marked, _path = program._process_build_options(
         context, [*passed(text.options), *([mark] if mark else [])]
     )
-    # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
-    # It has no public switch for one build.
+    # With a raw program pyopencl builds and reports errors as usual, without its cache. It has no public switch for
+    # that. The source is passed if the cache would have been used, since the error then shows more.
     is_uncached = has_src_build_cache(context.devices[0])
     program._build_and_catch_errors(
         lambda: _built(raw, marked),
@@ -59,7 +60,7 @@ def from_source(
 
 
 def _built(raw: Any, options: bytes) -> Any:
-    """Build once, and show no message of the compiler; pyopencl's own function words the error of what fails."""
+    """Build without showing messages; if the build fails, pyopencl's own function raises the error in its words."""
     try:
         raw._build(options=options, devices=None)
     except (cl.Error, AttributeError, TypeError) as error:
@@ -70,7 +71,7 @@ def _built(raw: Any, options: bytes) -> Any:
 
 
 class _Failed:
-    """A program whose build failed: a further build raises the error of the first, and compiles nothing."""
+    """A program whose build failed: building it again compiles nothing and raises the same error."""
 
     def __init__(self, raw: Any, error: Exception) -> None:
         self._raw = raw
@@ -84,7 +85,7 @@ class _Failed:
 
 
 def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
-    """Return the text of an entry's program, with these options."""
+    """Return the program text of an entry, with the given build options."""
     about, source = entry.metadata, entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     text = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
     # A driver may have put a line before the source.
@@ -93,9 +94,9 @@ def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
 
 
 def refusal(error: BaseException) -> str:
-    """Return that a text does not compile, with the first error in the log of pyopencl's error; empty for others.
+    """Return "does not compile" and the first error of the compiler's log; empty if `error` is no failed build.
 
-    It has no path and no number of a program: the driver's own file of the source has another name in each build.
+    Paths are left out, since the driver compiles a file with another name in each build.
     """
     log = str(error).partition("Build on ")[2].splitlines()[2:]
     first = next((line for line in log if "error" in line), "".join(log[:1]))
@@ -123,10 +124,10 @@ def entries(
     messages: tuple[str, ...],
     **more: Any,
 ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
-    """Describe a program that was built, for each slot that has no entry: (entries, promises).
+    """Make the entries of a program that was built, for each slot that has none: (entries, promises).
 
-    `messages` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
-    part of the key was made: the driver read it later than kcl did.
+    A promise is an entry whose binary the driver's helper adds later. `messages` are the compiler's logs, `more` is further
+    metadata. Nothing is returned if a header has changed since the key was made: the driver read it later than kcl did.
     """
     whole: list[tuple[str, Entry]] = []
     promises: list[Promise] = []
@@ -150,10 +151,9 @@ def entries(
 
 
 class UnfinishedEntries:
-    """The entries of a program that was built, as far as they lack something: a binary, or the launches of kernels.
+    """The entries of a built program that still lack a binary, or the launches of some kernels.
 
-    `published` are the entries that the driver completed at once. `promises` are those without a binary: its helper
-    completes them.
+    `published` are the entries with a binary. `promises` are those without: the driver's helper completes them.
     """
 
     def __init__(
@@ -169,11 +169,11 @@ class UnfinishedEntries:
         self._program = program
         self._published = published
         self._promises = promises
-        # The first launch of each kernel that was launched, None where that cannot be noted.
+        # The first launch of each kernel that was launched; None if it could not be recorded.
         self._launched: dict[str, Any] = {}
 
     def note_prepared(self) -> None:
-        """Have the entries completed as the program is, unless a kernel was launched."""
+        """Have the entries completed without specialised code, unless a kernel was launched."""
         if not self._launched:
             self._driver.launched(self._promised())
 
@@ -192,7 +192,7 @@ class UnfinishedEntries:
         for address, entry in self._published if launches else ():
             self._layer.publish(address, entry.with_metadata(launched=launched))
         promises = self._promised()
-        # The helper has the job: later launches are added as the process ends.
+        # The helper has the job already; it gets later launches when this process ends.
         if before:
             self._driver.unseen(promises)
         else:
@@ -201,17 +201,17 @@ class UnfinishedEntries:
             self._promises, self._published = (), []
 
     def _promised(self) -> tuple[Promise, ...]:
-        """Return the promises with the launches: without these the helper would wait for the code of all kernels."""
+        """Return the promises with the launched kernels; without them the helper would wait for the code of all kernels."""
         return tuple(
             [(to, entry.with_metadata(launched=self._launched)) for to, entry in self._promises]
         )
 
 
 def described(driver: Driver, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:
-    """Describe a program that was built; its binary is not in it."""
+    """Return the entry of a built program, without its binary."""
     log = driver.messages(log)
     for mark, directory in marks(slot.options):
-        # The log names headers by their place, which is another one in another run.
+        # The log names headers by their directories, which another run may have elsewhere.
         log = log.replace(directory, mark)
     device = slot.device
     metadata = {

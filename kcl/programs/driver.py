@@ -1,7 +1,7 @@
-"""Driver: how the OpenCL driver of a context differs from others. `kcl.drivers` has the table of drivers.
+"""The base class of drivers: what kcl does differently for an OpenCL implementation. `kcl.drivers` has their table.
 
-The identity of a device are the facts that decide whether a program binary fits it. Device index, number of threads,
-memory limits, paths and user names are not in it.
+The *identity* of a device is the facts that decide whether a program binary fits it. It leaves out the device's index,
+the number of threads, memory limits, paths and user names.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int], object]
-# The reason of a miss in an event.
+# The reason in the event of a miss.
 BEING_COMPLETED = "being completed: this process has built it before"
-# The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
+# The CPU flags that affect generated code, by their beginnings.
 _FEATURES = (
     "sse",
     "ssse",
@@ -52,29 +52,26 @@ _FEATURES = (
 _ENDS = 128 << 10
 
 
-# An entry without its binary, behind the address where the driver's helper is to publish it whole.
+# An entry without its binary, and the address at which the driver's helper will publish it with the binary.
 Promise = tuple[str, Entry]
 
 
 class Driver:
-    """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
+    """An OpenCL driver that returns the binary of a program at once. Drivers that need more are subclasses. Stateless."""
 
-    Stateless.
-    """
-
-    # True if a forked child may run recipes, which call no OpenCL.
+    # True if the driver survives a fork, so that forked children may run recipes.
     may_fork = False
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
-        """Return the parts of a key that say for which device a binary was built."""
+        """Return the parts of a program key that identify the device."""
         return identity_of(device)
 
     def untried(self, _device: cl.Device) -> str:
-        """Say why nothing is stored for a device, whose programs run as without kcl; empty where entries are stored."""
+        """Return why programs for a device are not cached; empty if they are."""
         return ""
 
     def folder(self, device: cl.Device) -> str:
-        """Return the name of the folder for the entries of a device, for readers of the cache directory."""
+        """Return a readable name for the folder with the entries of a device."""
         return str(device.name)
 
     def added_options(self) -> str:
@@ -82,23 +79,23 @@ class Driver:
         return ""
 
     def given(self, source: str) -> str:
-        """Return the text that the driver gets for the source of a program."""
+        """Return the text that the driver compiles for a source."""
         return source
 
     def mark(self, _source: str, _headers: Callable[[], str]) -> str:
-        """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""
+        """Return a build option that changes with the headers, for the driver's own cache. `headers` returns a digest."""
         return ""
 
     def messages(self, log: str) -> str:
-        """Return those of the compiler's messages that an entry keeps."""
+        """Return the messages of a build log that an entry keeps."""
         return log
 
     def described(self, _slot: ProgramSlot) -> dict[str, Any]:
-        """Return the facts that an entry holds for the process that completes it."""
+        """Return metadata for the process that completes the entry."""
         return {}
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
-        """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
+        """Return the entry with its binary; None if the driver takes long to return that. Raises cl.Error."""
         import pyopencl as cl
 
         devices = program.get_info(cl.program_info.DEVICES)
@@ -108,37 +105,37 @@ class Driver:
         )
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Take the entries of a launched program: they can be completed now."""
+        """Take the promises of a program that was launched: they can be completed now."""
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
-        """Take the entries of a program whose launches kcl does not see: they can be completed as the process ends."""
+        """Take the promises of a program whose launches kcl does not see: they can be completed when the process ends."""
 
     def loading(self, entry: Entry) -> None:
         """Make sure that the driver will use the binary of an entry, just before a program is made of it."""
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
-        """Take note of a program that was made of an entry."""
+        """Take note of a program that was made from an entry."""
 
     def awaited(self, _slot: ProgramSlot) -> bool:
-        """Wait for the process that completes a slot's entry; return False where none does, or that takes too long."""
+        """Wait for the process that completes a slot's entry; return False if there is none, or if it takes too long."""
         return False
 
     def is_asked(self, _slot: ProgramSlot) -> bool:
         """Return True if this process has asked another one to complete a slot's entry."""
         return False
 
-    # the verbs of the tools
+    # for commands and reports
 
     def flush(self, _seconds: float, _progress: Progress | None, /) -> bool:
-        """Complete the entries that wait for it, and wait for that."""
+        """Have the open entries completed, and wait for that; return False if they are not complete in time."""
         return True
 
     def pending(self) -> OpenJobs | None:
-        """Return the entries that wait to be completed, None for a driver that has none; raises a store's errors."""
+        """Return the open entries; None for a driver that never has any. Raises a store's errors."""
         return None
 
     def quiet(self, _folder: str, _seconds: float) -> bool:
-        """Drop what waits to be completed, and end the helper; return False if it still runs."""
+        """Drop the open entries and end the helper; return False if it still runs."""
         return True
 
     def damaged(self, _folders: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -146,14 +143,14 @@ class Driver:
         return iter(())
 
     def files(self, _binary: bytes) -> dict[str, bytes]:
-        """Return the files in a binary by their path, none for another driver's; raises ValueError if it is damaged."""
+        """Return the files inside a binary by path; none if it is another driver's. Raises ValueError if it is damaged."""
         return {}
 
 
 def identity_of(device: cl.Device) -> tuple[Part, ...]:
-    """Return the parts of a key that identify the device of a binary; they stay the same in a process.
+    """Return the parts of a program key that identify a device; they stay the same in a process.
 
-    Takes about half a millisecond; thread-safe. Never raises for a fact that cannot be had: it counts as "unknown".
+    Takes about half a millisecond. Thread-safe. A fact that cannot be found out is "unknown".
     """
     platform = device.platform
     parts = [
@@ -169,19 +166,19 @@ def identity_of(device: cl.Device) -> tuple[Part, ...]:
         Part("address bits", str(device.address_bits)),
         Part("driver library", _library(platform)),
     ]
-    # This is `CL_DEVICE_TYPE_CPU`, by its number: pyopencl need not be imported.
+    # 2 is CL_DEVICE_TYPE_CPU, by number so that pyopencl need not be imported.
     if device.type & 2:
         parts.append(Part("cpu features", cpu_features()))
     return tuple(parts)
 
 
 def variables() -> tuple[Part, ...]:
-    """Return the parts for the variables that drivers read as they build, as of now."""
+    """Return the key parts for the variables that drivers read when they build, with their present values."""
     return tuple([Part(f"variable {name}", value) for name, value in foreign.code_variables()])
 
 
 def cpu_features() -> str:
-    """Return the instruction sets of this machine's processor, sorted, or its name where they cannot be had."""
+    """Return the instruction sets of this machine's processor, sorted; its name if they cannot be read."""
     try:
         with process.proc("cpuinfo") as stream:
             # The first processor's block is enough; the whole file takes milliseconds on a large machine.
@@ -196,7 +193,7 @@ def cpu_features() -> str:
 
 
 def _library(platform: cl.Platform) -> str:
-    """Name the build of the driver library behind `platform`, if its file can be found and read."""
+    """Return a text that identifies the driver library of a platform; "unknown" if its file cannot be read."""
     try:
         return build_of(_library_path(platform))
     except (AttributeError, OSError, TypeError, ValueError):
@@ -205,9 +202,9 @@ def _library(platform: cl.Platform) -> str:
 
 
 def build_of(path: str) -> str:
-    """Name the build of a library by its size, its first pages and its last ones; raises OSError.
+    """Return a text that identifies a library's file: a digest of its first and last pages, and its size.
 
-    The build id that linkers write is in the first pages, or in the last ones if a tool has changed the library since.
+    These hold the build id that linkers write: it is in the last pages if a tool has changed the library. Raises OSError.
     """
     with open(path, "rb") as stream:
         digest = hashlib.sha256(stream.read(_ENDS))
@@ -227,9 +224,10 @@ class _DlInfo(ctypes.Structure):
 
 
 def _library_path(platform: cl.Platform) -> str:
-    """Ask the dynamic linker which file holds the second function of the platform's dispatch table (cl_khr_icd).
+    """Return the file of a platform's driver library: the dynamic linker knows the file of its functions.
 
-    From version 2 of that extension on a tag is in the place of the first one, for example in PoCL 7.1.
+    The second function of the dispatch table (cl_khr_icd) is asked for: from version 2 of that extension on, for example in
+    PoCL 7.1, the first place holds a tag.
     """
     dladdr = ctypes.CDLL(None).dladdr
     dladdr.argtypes = (ctypes.c_void_p, ctypes.POINTER(_DlInfo))

@@ -1,9 +1,9 @@
 """The headers of a program: the files that its preprocessor may read, and their content.
 
-Nothing is preprocessed. Every `#include` of a name counts, whichever branch it stands in. Each has its answer in a
-part, in the order of the texts, so equal parts mean equal answers. A header that no include directory holds counts as
-absent, and so does its content in the system's directories, where some drivers look: a program that needs it and lacks
-it does not build. A text that may ask for files in another way raises UnknownInput.
+Nothing is preprocessed. Every `#include` counts, even in a branch that the preprocessor would skip. Each becomes a part
+of the key, in the order of the text: the header's digest, or "absent" if no include directory has it. Some drivers also
+look in the system's directories, so an absent header that is there has a part too. A text that may read files in another
+way raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 
 ABSENT = "absent"
-# Comments, and texts and characters, closed or not, which hide the marks of comments.
+# Comments; also string and character literals, closed or not, since `//` inside them begins no comment.
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
 _BLANK = r"[ \t\f\v]"
 _INCLUDE = re.compile(
@@ -30,7 +30,7 @@ _QUOTES = re.compile(r"[\"\\]")
 _JOINT = re.compile(r"\"\s*\"")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
-# A pattern that begins with a word is found at once in a text of 100 kB.
+# Each pattern begins with a fixed text: such a pattern is found quickly in a text of 100 kB.
 _UNREADABLE = (
     (
         re.compile(r"__(?:DATE|TIME|TIMESTAMP)__"),
@@ -49,7 +49,7 @@ _UNREADABLE = (
         "holds a raw string, which may hide a comment; write it without",
     ),
 )
-# The names that a text must not ask for, and the pieces of which `##` can make them.
+# Names that a text must not use, and the pieces from which `##` can make them.
 _BUILT_IN = (
     "__has_include",
     "__has_include_next",
@@ -65,16 +65,16 @@ _SYSTEM = ("/usr/local/include", "/usr/include")
 
 
 def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
-    """Return a part for each file that the preprocessor may read; headers are named as they are written.
+    """Return a key part for each header that the preprocessor may read, named as the `#include` writes it.
 
-    `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
-    cannot be known.
+    `directories` are the include directories; their paths are in no part. Raises UnknownInput if it cannot be known which
+    file a driver would read.
     """
     return _Scan(source, directories).parts
 
 
 def newest(source: str, directories: Sequence[str]) -> float:
-    """Return when the newest of the headers was written, renamed or given its times, in seconds since the epoch.
+    """Return the time of the last change of any header's inode (ctime), in seconds since the epoch; 0 without headers.
 
     Raises UnknownInput as `header_parts` does, and OSError.
     """
@@ -82,12 +82,12 @@ def newest(source: str, directories: Sequence[str]) -> float:
 
 
 def header_files(source: str, directories: Sequence[str]) -> dict[str, str]:
-    """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
+    """Return path -> digest for each file that the preprocessor may read; an empty digest means that no file is there."""
     return _Scan(source, directories).files
 
 
 def changed_file(files: Mapping[str, str]) -> str:
-    """Return the path of a file that is not what `header_files` found; empty if all are."""
+    """Return the path of a file that has changed since `header_files`; empty if none has."""
     for path, digest in files.items():
         try:
             with open(path, "rb") as stream:
@@ -100,20 +100,20 @@ def changed_file(files: Mapping[str, str]) -> str:
 
 
 class _Scan:
-    """The findings in a source and its headers."""
+    """A scan of a source and its headers: the key parts, and the digests of the files."""
 
     def __init__(self, source: str, directories: Sequence[str]) -> None:
         self.parts: list[Part] = []
         self.files: dict[str, str] = {}
         self._directories = directories
-        # The number of the part of each path.
+        # For each path that was read, the number of its part.
         self.seen: dict[str, int] = {}
         self._scan("the source", "", source)
 
     def _scan(self, name: str, place: str, text: str) -> None:
-        """Note the files that a source or a header asks for.
+        """Follow the `#include` directives of a text.
 
-        `place` is the directory that its own `#include "..."` begin at, empty for the source.
+        `place` is the directory of a header, in which `#include "..."` looks first; empty for the source.
         """
         code = _code(name, place, text)
         for include in _INCLUDE.finditer(code):
@@ -131,7 +131,7 @@ class _Scan:
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
     def _follow(self, written: str, name: str, place: str) -> None:
-        """Note a header's content, and the files that it asks for."""
+        """Resolve one header, read it, and scan it in turn."""
         header = written[1:-1]
         path = self._resolve(written, name, place)
         if path is None:
@@ -139,12 +139,12 @@ class _Scan:
         paths = (
             [path] if path else [os.path.join(folder, header) for folder in _system_directories()]
         )
-        for found in filter(self._is_there, paths):
-            self._read(found, header, name)
+        for existing in filter(self._is_there, paths):
+            self._read(existing, header, name)
 
     def _read(self, path: str, header: str, where: str) -> None:
         if path in self.seen:
-            # The file is not read again. The parts must show that it is the same file: one name may stand for two.
+            # Read once. The part says which earlier part it repeats, since one name may stand for two files.
             self.parts.append(Part(f"header {header}", f"as number {self.seen[path]}"))
             return
         try:
@@ -187,19 +187,19 @@ class _Scan:
         return path
 
 
-# Programs that are made of templates share the headers of their library.
+# Cached, since programs made from templates share the headers of their library.
 @functools.lru_cache(maxsize=64)
 def _code(name: str, place: str, text: str) -> str:
-    """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
+    """Return a text without comments and continued lines; raise UnknownInput if it may read more than headers."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
-    # The compiler puts texts that follow each other together, and the assembler reads them as one.
+    # The compiler joins adjacent string literals, and the assembler reads the result.
     if _ASSEMBLING.search(_JOINT.sub("", code)):
         raise UnknownInput(f"{name} may let the assembler read a file")
-    # Headers of the C library paste names, and their own questions are written whole.
+    # Headers of the C library use `##`, but never for such names.
     if (
         "##" in code
         and not place.startswith(_SYSTEM)
@@ -212,7 +212,7 @@ def _code(name: str, place: str, text: str) -> str:
 
 
 def _blanked(match: re.Match[str], name: str) -> str:
-    """Put blanks in the place of a comment; texts stay."""
+    """Replace a comment by blanks; a string literal stays."""
     written = match.group()
     if written[0] == "/":
         return " " * len(written)
@@ -222,14 +222,14 @@ def _blanked(match: re.Match[str], name: str) -> str:
 
 
 def _system_directories() -> list[str]:
-    """Return the directories of the system, in which some drivers look, with those of its architectures."""
+    """Return the system's include directories, in which some drivers look, with those for an architecture."""
     folders = []
     for directory in filter(os.path.isdir, _SYSTEM):
         folders += [directory, *_of_architectures(directory, os.stat(directory).st_mtime_ns)]
     return folders
 
 
-# The C library's headers are hundreds of names.
+# Cached, since the directory has hundreds of names; `_changed`, its time, makes a changed directory a new argument.
 @functools.lru_cache(maxsize=8)
 def _of_architectures(directory: str, _changed: int) -> list[str]:
     names = sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))

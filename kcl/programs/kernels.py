@@ -1,9 +1,9 @@
-"""Programs of binaries, built past pyopencl's wrapper, and device kernels without the code that pyopencl generates.
+"""Makes programs from binaries, and device kernels without the code that pyopencl generates for each of them.
 
-The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks in
-a dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So kcl
-wraps the module's function once: every kernel gets two functions that cost nothing, and the generated ones at its first
-call. A pyopencl that asks in another way gets its own functions.
+The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks
+them up in a dictionary on disk, which takes a third of a millisecond for each kernel. kcl's invokers do not use them. So
+kcl wraps the function that pyopencl asks: a kernel gets two cheap functions, and the generated ones only when they are
+first called. A pyopencl that asks with other arguments gets its own functions.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import ProgramText
 
-# The words of pyopencl.
+# pyopencl's own text.
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
-# The function that kcl put in the place of pyopencl's has this attribute.
+# The attribute that marks kcl's wrapper.
 _OURS = "_kcl_late"
-# The keywords with which pyopencl asks, beside name, counts and types.
+# The keywords of the known calls, beside name, counts and types.
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}
 
 
@@ -40,12 +40,13 @@ def of_binaries(
     text: ProgramText,
     options: BuildOptions,
 ) -> cl.Program:
-    """Build a program of the entries of its devices; raises the driver's error for a binary that it refuses.
+    """Make and build a program from the binaries of entries, one for each device.
 
-    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
+    Raises the driver's error if it refuses a binary. The driver's log is not read, and pyopencl's wrapper is left out:
+    together they would take a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    # Each new kernel object asks for the source, and fails once inside where it is missing.
+    # Each new `cl.Kernel` reads this attribute, and handles an error inside if it is missing.
     program._source = text.source
     if not built_silently(program, options):
         program.build(options=passed(text.options))
@@ -53,10 +54,10 @@ def of_binaries(
 
 
 def built_silently(program: cl.Program, options: BuildOptions) -> bool:
-    """Build past pyopencl's wrapper, which asks for a log and composes the options again; return True if that worked.
+    """Build a program without pyopencl's wrapper; return True if that worked.
 
-    Where it failed the caller tries the wrapper: it reports more about a binary that the driver refuses. The function
-    below it may be missing from another version of pyopencl, or take other arguments there.
+    If it fails the caller uses the wrapper, which reports more about a binary that the driver refuses. Another version of
+    pyopencl may lack the inner function, or give it other arguments.
     """
     try:
         program._prg._build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
@@ -66,12 +67,12 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
 
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:
-    """Return the names of the kernels in a program that is built."""
+    """Return the names of the kernels in a built program."""
     return tuple(filter(None, str(program.get_info(cl.program_info.KERNEL_NAMES) or "").split(";")))
 
 
 def generate_late() -> None:
-    """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
+    """From now on have pyopencl generate a kernel's functions only when they are first called. Thread-safe."""
     foreign.import_anyway(_MODULE)
     module = sys.modules[_MODULE]
     generate = getattr(module, _ASKED, None)
@@ -94,12 +95,12 @@ def _late(generate: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.lru_cache
 def _is_checked(device: cl.Device) -> bool:
-    """Return True if pyopencl also checks, for each new kernel, whether its arguments are too large for a device."""
+    """Return True if pyopencl also checks the size of the arguments of each new kernel, as it does for NVIDIA."""
     return "cl_nv_device_attribute_query" in device.extensions
 
 
 def _functions(generate: Callable[[], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
-    """Return functions that do the work of the generated ones until these are needed."""
+    """Return cheap stand-ins for the two functions of a kernel; they call `generate` when they are used."""
 
     def enqueue(kernel: cl.Kernel, *values: Any, **options: Any) -> Any:
         generated = generate()
@@ -116,9 +117,9 @@ def _functions(generate: Callable[[], Any]) -> tuple[Callable[..., Any], Callabl
 
 
 def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
-    """Warn with the compiler's messages as pyopencl does after a build from source, but at the line of the program.
+    """Warn with the compiler's messages as pyopencl does after a build, but at the line of the user's program.
 
-    Raises what the user's filters raise. They see pyopencl's module, as without kcl.
+    The user's filters see pyopencl's module, as without kcl, and may turn the warning into an error.
     """
     pairs = zip(devices, logs, strict=False)
     messages = [

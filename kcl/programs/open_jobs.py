@@ -1,4 +1,4 @@
-"""The entries that wait to be completed, in a table and in sentences for the tools."""
+"""The open entries: those that wait for a driver's helper to complete them. For commands and reports."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 class OpenJobs(NamedTuple):
     """The entries that wait for a driver's helper.
 
-    `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
-    without one. `failures` say why entries were given up, each with the name of its kernel. `unknown` says why the
-    driver's entries cannot be completed at all.
+    `here` can be completed on this host, `elsewhere` cannot. `since` is the time of the oldest in seconds since the epoch,
+    0 without one. `helper` says whether a helper is running. `failures` say why entries were given up, each with the name
+    of its kernel. `unknown` says why no entry of this driver can be completed.
     """
 
     here: tuple[Entry, ...] = ()
@@ -26,7 +26,7 @@ class OpenJobs(NamedTuple):
     unknown: str = ""
 
     def devices(self) -> dict[str, int]:
-        """Return the number of jobs by the name of the device that this host lacks."""
+        """Return the number of jobs for each device that this host lacks."""
         names = [
             str(dict(job.metadata.get("device") or {}).get("name", "unknown"))
             for job in self.elsewhere
@@ -34,7 +34,7 @@ class OpenJobs(NamedTuple):
         return {name: names.count(name) for name in names}
 
     def described(self) -> list[str]:
-        """Return what is open, in sentences that say what completes it."""
+        """Return sentences on the open entries, which say what completes them."""
         sentences = []
         if self.here:
             programs = counted(len(self.here), "program waits", "programs wait")

@@ -1,6 +1,6 @@
 """The program key: the inputs that decide a program binary. OpenCL C, build options, headers, and the device.
 
-Of the build options some parts count in a key, and the driver gets their text.
+The text of the build options goes to the driver; their parsed form goes into the key.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _KERNEL = re.compile(
     re.DOTALL,
 )
 _HEADER = "header "
-# The preprocessor reads other files, or the time, only through one of these words, or through a word that a continued line
-# cuts. `##`, also as a digraph or trigraph, puts a word together. The assembler may read a file, too.
+# A program reads other files, or the time, only by one of these words, or by a word that a continued line cuts or that
+# `##` (also written as a digraph or trigraph) puts together. "incbin" is the assembler's.
 _READING = ("include", "import", "embed", "incbin", "__DA", "__TI", "__h", "##", "%:", "??=", "??/")
-# A pattern that begins with a word is found at once in a text of 100 kB.
+# Both patterns begin with a fixed text: such a pattern is found quickly in a text of 100 kB.
 _ASM = r"asm(?:__)?\b"
 _HIDING = {"\\": r"\\[ \t\f\v]*[\r\n]", "asm": _ASM}
 # -include, -imacros, -isystem, -Xclang, @file, -Wp,-include: none of these is an option of OpenCL
 _READS_FILES = ("-i", "-X", "--", "@", "-Wp,", "-fmodule", "-fplugin")
-# Compiled where they are used: most options have neither quotes nor definitions.
+# These stay uncompiled: most options have neither quotes nor definitions.
 _ASKING = r"\b__(?:DATE__|TIME__|TIMESTAMP__|has_include|has_embed)|##|%:|\?\?="
-# Drivers agree that a double quote groups and a single one does not. For some drivers a backslash escapes.
+# All drivers group by double quotes and not by single ones. Some treat a backslash as an escape.
 _OPTION = r'(?:[^\s"\\]|\\.|"(?:[^"\\]|\\.)*")+'
 _HIDDEN = r"\s[-/@]"
 
 
 class BuildOptions(NamedTuple):
-    """`text` as clBuildProgram takes it; `flags` in a normal order; include directories apart, as they are written.
+    """Parsed build options: `text` for clBuildProgram, `flags` in a normal order, and the include `directories`.
 
     `beside` are the options that the driver adds.
 
@@ -56,14 +56,14 @@ class BuildOptions(NamedTuple):
 
     @property
     def part(self) -> str:
-        """The value of a key's part: a blank inside a flag is told apart from a blank between two flags."""
+        """The flags as the value of a key part; a flag that contains a blank is quoted."""
         return " ".join(
             [repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags]
         )
 
 
 class ProgramSlot(NamedTuple):
-    """The place of one program on one device in the binary layer.
+    """The key and address of one program for one device in the binary layer.
 
     Made by the search of the second stage; ends in its Look and in the entry.
     """
@@ -79,9 +79,9 @@ def slots_of(
     options: BuildOptions,
     devices: Iterable[tuple[cl.Device, str, Sequence[Part]]],
 ) -> list[ProgramSlot]:
-    """Return the slot of a program for each device, which comes with its folder and its identity.
+    """Return the slot of a program for each (device, folder, identity).
 
-    Raises UnknownInput where the headers cannot be known.
+    Raises UnknownInput if the headers cannot be known.
     """
     common = [
         Part("format", FORMAT),
@@ -90,7 +90,7 @@ def slots_of(
         *header_parts(text.source, options),
     ]
     slots = []
-    # The wanted kernel has no part in it: a program has one entry, whichever of its kernels is asked for first.
+    # The address does not depend on which kernel is wanted, since all kernels of a program share an entry.
     shown = first_kernel(text.source) or text.kernel
     for device, folder, parts in devices:
         key = Key([*common, *parts])
@@ -99,15 +99,15 @@ def slots_of(
 
 
 def first_kernel(source: str) -> str:
-    """Return the name of the first kernel in a text, empty where none is seen."""
-    # A pattern that begins with a word is found at once in a text of 100 kB.
+    """Return the name of the first kernel in a text; empty if none is found."""
+    # `__` is checked here and not in the pattern: one that begins with a fixed text is found quickly in 100 kB.
     for match in _KERNEL.finditer(source):
         if not source[: match.start()].removesuffix("__")[-1:].isidentifier():
             return match[1]
     return ""
 
 
-# Asked twice on a warm start. To compile one pattern of all words takes a millisecond, and to search for it as long.
+# Cached, since a warm start asks twice. A single pattern of all words would take a millisecond to compile and to search.
 @functools.lru_cache(maxsize=4)
 def may_read(source: str) -> bool:
     """Return True if the preprocessor might read anything but `source`."""
@@ -120,7 +120,7 @@ def may_read(source: str) -> bool:
 
 
 def header_parts(source: str, options: BuildOptions) -> list[Part]:
-    """Return the parts of headers; most programs have none, and import nothing for them."""
+    """Return the key parts of headers. Most programs have none, and then `headers` is not imported."""
     if not may_read(source):
         return []
     from kcl.programs import headers
@@ -129,7 +129,7 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
 
 
 def changed_file(files: Mapping[str, str]) -> str:
-    """Return the path of a file that is not as `header_files` found it; empty if all are."""
+    """Return the path of a file that has changed since `header_files`; empty if none has."""
     if not files:
         return ""
     from kcl.programs import headers
@@ -138,7 +138,7 @@ def changed_file(files: Mapping[str, str]) -> str:
 
 
 def headers_stand(source: str, options: BuildOptions, key: Key) -> bool:
-    """Return True if the headers of a program are as its key has them."""
+    """Return True if the headers of a program are still those of its key."""
     before = [part for part in key.parts if part.name.startswith(_HEADER)]
     try:
         return not before or header_parts(source, options) == before
@@ -147,14 +147,14 @@ def headers_stand(source: str, options: BuildOptions, key: Key) -> bool:
 
 
 def passed(options: Sequence[str]) -> list[str]:
-    """Return options as drivers take them: an include directory with a blank in its path is quoted."""
+    """Return options for a driver: an include directory with a blank in its path is quoted."""
     return [_quoted(option) for option in options]
 
 
 def build_options(context: cl.Context, options: Sequence[str], beside: str) -> BuildOptions:
-    """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
+    """Return the options that pyopencl would pass to the driver, with those that it adds itself.
 
-    Raises UnknownInput for an option that reads a file which is not an `#include`.
+    Raises UnknownInput for an option that reads a file other than by `#include`.
     """
     import pyopencl as cl
 
@@ -163,10 +163,10 @@ def build_options(context: cl.Context, options: Sequence[str], beside: str) -> B
     return parsed(text, beside)
 
 
-# The programs of a process have few sets of options.
+# Cached, since the programs of a process share a few sets of options.
 @functools.lru_cache(maxsize=64)
 def parsed(text: str, beside: str) -> BuildOptions:
-    """Read the text of build options; `beside` are the driver's own options, which count in the device's identity.
+    """Parse the text of build options; `beside` are those that the driver adds, which the device's identity covers.
 
     Raises UnknownInput for options that drivers would read in different ways.
     """
@@ -182,7 +182,7 @@ def _quoted(option: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split into words as they are written, with their quotes: the driver gives them their meaning."""
+    """Split options into words, with their quotes; raise UnknownInput if drivers would split them differently."""
     if '"' not in text and "\\" not in text:
         return text.split()
     words = re.findall(_OPTION, text)
@@ -194,10 +194,9 @@ def _words(text: str) -> list[str]:
 
 
 def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Sort words into flags and include directories.
+    """Separate words into flags in a normal order, and include directories.
 
-    Switches without a value are facts that are there or not. Of all other words a later one may win, so these keep
-    their order.
+    The `-cl-` switches without a value are sorted. All others keep their order, since a later one may override an earlier.
     """
     switches, ordered, directories, rest = set[str](), list[str](), list[str](), iter(words)
     for word in rest:
@@ -209,7 +208,7 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
             directories.append(word[2:] or next(rest, ""))
         elif word[:2] in ("-D", "-U"):
             ordered.append(word[:2] + (word[2:] or next(rest, "")))
-            # Drivers that group by quotes see the word that these cut.
+            # The definition as a driver sees it that removes quotes.
             whole = ordered[-1].replace('"', "")
             if re.search(_ASKING, whole):
                 raise UnknownInput(
@@ -227,7 +226,7 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def marks(options: BuildOptions) -> list[tuple[str, str]]:
-    """Return the marks that stand for the include directories in a stored log, the longest directory first."""
+    """Return (mark, directory) for the include directories, which stored logs name by marks; the longest path first."""
     pairs = [
         (f"<include {number}>", directory)
         for number, directory in enumerate(options.directories)

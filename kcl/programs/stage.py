@@ -1,4 +1,4 @@
-"""Build, the second stage: from a program text to a program that is built, through the binary layer."""
+"""`Build`, the second stage: from a program text to a built program, through the binary layer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class BuildRequest(NamedTuple):
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
-    `holder` is the user's own pyopencl program, if the build is for one: nothing else gets what is built, and kcl does
-    not see its launches. `site` is the line of the program that builds it, for display.
+    `holder` is the user's own pyopencl program if the build is for one: the result is not shared then, and kcl does not see
+    its launches. `site` is the line of the user's program that builds it, for display.
     """
 
     text: ProgramText
@@ -55,9 +55,9 @@ class BuildRequest(NamedTuple):
 
 
 class BuiltProgram:
-    """A built program; alive as long as a launcher, a queue or a context of the user holds it.
+    """A built program. It lives as long as a launcher refers to it.
 
-    The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`).
+    Kernels with equal program texts share it, unless its variables outlive a launch (`Build.keeps_state`).
     """
 
     __slots__ = (
@@ -72,15 +72,15 @@ class BuiltProgram:
     def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
-        # True if the program was made of entries.
+        # True if the program was made from entries.
         self.is_stored = False
         # The compiler's messages from the build of the source, by device.
         self.logs: tuple[str, ...] = ()
-        # What its entries lack; None for a program that was made of entries.
+        # Its new entries that still lack something; None for a program made from entries.
         self.unfinished: UnfinishedEntries | None = None
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
+        """Return new kernel objects, for use by one thread; raises RecipeError if the program lacks a name."""
         try:
             return {name: cl.Kernel(self.program, name) for name in names}
         except cl.LogicError as error:
@@ -98,7 +98,7 @@ class BuiltProgram:
     ) -> Launcher:
         """Return a launcher of code, with kernel objects of its own.
 
-        `own_events` are those known to be of its queue. Without them it does not learn from its calls.
+        `own_events` are events known to belong to its queue. Without them it does not learn to play calls.
         """
         kernels = Kernels()
         for name, kernel in self.kernels(ready.code.text.kernels).items():
@@ -125,44 +125,43 @@ class BuiltProgram:
         warn([device for device, _name in self.build.devices], self.logs)
 
     def note_prepared(self) -> None:
-        """Have the entries completed as the program is: without a launch the driver specialises no code."""
+        """Have the entries completed now although no kernel was launched, so without specialised code."""
         if self.unfinished is not None:
             self.unfinished.note_prepared()
 
     def note_call(self, launcher: Launcher, arguments: Mapping[str, Any] | None = None) -> None:
-        """Note that the kernels of a launcher were launched, with these arguments if they are known."""
+        """Note that a launcher launched its kernels; the first launch is recorded if `arguments` are known."""
         if self.unfinished is None:
             return
 
-        def note(known: Mapping[str, Any]) -> dict[str, Any]:
-            # Imported on a miss.
+        def note(values: Mapping[str, Any]) -> dict[str, Any]:
+            # Imported late: only a miss needs it.
             from kcl.launch import first
 
-            return first.noted(launcher.invoke, launcher.kernels, known)
+            return first.noted(launcher.invoke, launcher.kernels, values)
 
         noted = dict if arguments is None else functools.partial(note, arguments)
         self.unfinished.note_launches(launcher.names, noted)
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
-    # Imported when a kernel turns out to be called often.
+    # Imported late: only for kernels that are called often.
     from kcl.launch import replay
 
     return replay.learn(launcher, queue, arguments)
 
 
 class Build(Stage[BuildRequest]):
-    """The stage of one context, with the facts known about it. Programs live as long as the user's queues.
+    """The build stage of one context, with what is known of its devices and its living programs.
 
-    `program` lets one thread at a time ask for one program. The OpenCL C of a miss stands in the row of the generator
-    layer.
+    If threads ask for the same program, one gets it and the others wait.
     """
 
     verb = "built"
     unusable = "the driver refused the binary"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
-        # The first `cl.Kernel` would import `pyopencl.invoker`: slow, and fatal on a bad cache.
+        # Else the first `cl.Kernel` would import `pyopencl.invoker`, which is slow, and fails without a usable cache.
         generate_late()
         self.context = context
         self.driver = driver
@@ -177,29 +176,29 @@ class Build(Stage[BuildRequest]):
 
     @computed_once
     def devices(self) -> list[tuple[cl.Device, str]]:
-        """The devices of the context with their folders, in its order: asking costs more than a look-up in memory."""
+        """The devices of the context, each with the name of its folder. Kept, since asking OpenCL takes time."""
         return [(device, self.driver.folder(device)) for device in self.context.devices]
 
     @computed_once
     def identities(self) -> list[tuple[Part, ...]]:
-        """The identity of each device of the context, in its order."""
+        """The identity of each device of the context."""
         return [self.driver.identity(device) for device, _folder in self.devices]
 
     @computed_once
     def untried(self) -> str:
-        """The reason why nothing is stored for a device of the context; empty where entries are stored."""
+        """Why programs for a device of the context are not cached; empty if they are."""
         return next(filter(None, [self.driver.untried(device) for device, _ in self.devices]), "")
 
     def off(self, _wanted: BuildRequest) -> str:
-        """Return why the layer is off, or why nothing is stored for these devices."""
+        """Return why the layer is off, or why programs for these devices are not cached."""
         return self.layer.off() or self.untried
 
     def options(self, flags: tuple[str, ...]) -> BuildOptions:
-        """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
+        """Return the parsed build options of a program; raises UnknownInput as `build_options` does."""
         return build_options(self.context, flags, self.driver.added_options())
 
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
-        """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
+        """Return the slot of a program for each device; raises UnknownInput if the headers cannot be known."""
         now = variables()
         devices = [
             (*device, (*parts, *now))
@@ -208,9 +207,9 @@ class Build(Stage[BuildRequest]):
         return slots_of(text, self.options(text.options), devices)
 
     def headers_digest(self, text: ProgramText) -> str:
-        """Digest what a build reads beside the text now: headers, and variables of drivers; empty if there are none.
+        """Return a digest of what a build reads beside the text: headers, and variables of drivers; empty if neither.
 
-        New every time if the headers cannot be known.
+        If the headers cannot be known, each call returns another digest.
         """
         parts = [*variables()]
         if may_read(text.source):
@@ -221,26 +220,26 @@ class Build(Stage[BuildRequest]):
         return Key(parts).digest if parts else ""
 
     def keeps_state(self, text: ProgramText) -> bool:
-        """Return True if a program may have variables that outlive a launch, which OpenCL C 1 does not have."""
+        """Return True if a program may have variables that outlive a launch, which only OpenCL C 2 and later have."""
         try:
             options = self.options(text.options)
         except UnknownInput:
             return True
-        # Without a language a driver takes OpenCL C 1.
+        # Without `-cl-std` the language is OpenCL C 1.
         flags = (*options.flags, *options.beside.split())
         return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:
-        """Digest a program text with the content of its headers; the choice of kernels makes no difference."""
+        """Return a digest of source, options and headers. It is the same whichever kernels of the program are wanted."""
         beside = f"{text.options!r} {headers} {text.source}"
         return hashlib.sha256(beside.encode("utf-8", "surrogatepass")).hexdigest()
 
     def program(self, wanted: BuildRequest, digest: str, lead: Lead) -> BuiltProgram:
         """Return a program for Kernels: a living one, one from the binary layer, or a new build.
 
-        `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile, and
-        what the user's filters make of the compiler's warning.
+        `digest` is that of the text and its headers. Raises pyopencl's own error if the source does not compile, and the
+        compiler's warning if the user's filters turn it into an error.
         """
         with lead.alone(f"{id(self)} {digest}"):
             living = self._programs.get(digest)
@@ -252,11 +251,11 @@ class Build(Stage[BuildRequest]):
         return built
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
-        """Build from source; no other launcher shares the program, and it is not stored."""
+        """Build from source; the program is neither shared nor stored."""
         from kcl.programs import compilation
 
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
-        # A hit spared the driver the build at which it would have read them.
+        # Built with the variables as drivers read them first: after a hit the driver itself may not have read them yet.
         with (
             spans.span("build", text.kernel, self.layer.name),
             foreign.variables(foreign.read_variables()),
@@ -267,7 +266,7 @@ class Build(Stage[BuildRequest]):
             )
 
     def rebuilt(self, wanted: BuildRequest, digest: str, slots: list[ProgramSlot]) -> BuiltProgram:
-        """Build from source, whatever the layer holds, and store the entries."""
+        """Build from source even if the layer has entries, and store new ones."""
         made = self.make(wanted, Look("error", beside=slots))
         for address, entry in made.publish:
             self.layer.publish(address, entry)
@@ -275,14 +274,14 @@ class Build(Stage[BuildRequest]):
         self._programs[digest] = built
         return built
 
-    # the verbs of the look-up
+    # the methods that the look-up calls
 
     def name(self, wanted: BuildRequest) -> str:
         """The name of the kernel."""
         return wanted.text.kernel
 
     def lead_digest(self, _wanted: BuildRequest, look: Look) -> str:
-        """Return the digest of the keys for all devices."""
+        """Return a digest of the keys for all devices."""
         return Key([Part("program key", slot.key.digest) for slot in look.beside]).digest
 
     def search(self, wanted: BuildRequest) -> Searching:
@@ -304,7 +303,7 @@ class Build(Stage[BuildRequest]):
         return _look(slots, entries, outcome, reason)
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
-        """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
+        """Make the program from the entries' binaries; raises the driver's error if it refuses one."""
         text = wanted.text
         for entry in look.entries:
             self.driver.loading(entry)
@@ -313,7 +312,7 @@ class Build(Stage[BuildRequest]):
         built = BuiltProgram(
             self, of_binaries(self.context, devices, look.entries, text, slots[0].options)
         )
-        # This raises for a kernel that is not there.
+        # Raises if a kernel is missing.
         built.kernels(text.kernels)
         built.is_stored = True
         built.logs = tuple(map(_log, look.entries, slots))
@@ -323,7 +322,7 @@ class Build(Stage[BuildRequest]):
         return look._replace(value=built)
 
     def make(self, wanted: BuildRequest, look: Look) -> Look:
-        """Build from source, with the entries that the driver completes at once, and promises of the others."""
+        """Build from source; publish the entries that the driver completes at once, and promise the others."""
         from kcl.programs import compilation
 
         started = time.perf_counter()
@@ -346,7 +345,7 @@ class Build(Stage[BuildRequest]):
         return look._replace(value=built, publish=entries, promised=bool(promises))
 
     def attempt(self, wanted: BuildRequest) -> str:
-        """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
+        """Build and store nothing; raises pyopencl's own error if the source does not compile."""
         try:
             self.from_source(wanted.text, wanted.holder)
         except cl.Error:
@@ -356,7 +355,7 @@ class Build(Stage[BuildRequest]):
         return ""
 
     def explain_error(self, error: BaseException) -> str:
-        """Return that the source does not compile, with the first error in the compiler's log."""
+        """Return "does not compile" with the first error of the compiler's log; empty for another error."""
         from kcl.programs import compilation
 
         return compilation.refusal(error)
@@ -375,7 +374,7 @@ def _log(entry: Entry, slot: ProgramSlot) -> str:
 
 
 def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: str) -> Look:
-    """Return a look with the key of the first missing entry, or the first key where no entry is missing."""
+    """Return the look of a search. Its key is that of the first missing entry, or the first key if all are there."""
     there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
     key = next((slot.key for slot in slots if slot.key.digest not in there), None)
     size, spared = 0, 0.0
@@ -388,9 +387,9 @@ def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: 
 
 
 class ContextBuilds(process.LockedState):
-    """The stages of the contexts that are in use.
+    """The Build of each context in use.
 
-    The context of a living Build lives, so no other context has its handle.
+    A Build keeps its context alive, so no other context can get the same handle.
     """
 
     def __init__(self) -> None:
@@ -399,7 +398,7 @@ class ContextBuilds(process.LockedState):
         self.builds: weakref.WeakValueDictionary[int, Build] = weakref.WeakValueDictionary()
 
     def on_change(self) -> None:
-        """Forget the stages: their programs were looked up elsewhere."""
+        """Forget the stages, since their programs were looked up in another place."""
         self.builds = weakref.WeakValueDictionary()
 
 
@@ -407,7 +406,7 @@ _state = process.own(ContextBuilds)
 
 
 def is_current(build: Build) -> bool:
-    """Return True if a stage looked up its programs in the current place of kcl's files."""
+    """Return True if a stage belongs to the current place of kcl's files."""
     return _state().builds.get(build.context.int_ptr) is build
 
 
@@ -418,9 +417,9 @@ def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> 
     build = builds.get(handle)
     if build is not None:
         return build
-    # A second object for the same context: the bindings of the user's object must not keep that object alive.
+    # A second Python object for the same context: the stage must not keep the user's object alive.
     own = cl.Context.from_int_ptr(handle, retain=True)
     build = Build(own, driver_of(own))
-    # Without the lock up to here: the driver may be imported. Another thread may have been faster.
+    # The lock is taken only here, since the line above may import the driver. Another thread may have been faster.
     with state.lock:
         return builds.setdefault(handle, build)

@@ -1,4 +1,4 @@
-"""Settings: every variable of kcl, the user's settings file, and the facts about this program that the system has.
+"""Settings: every variable of kcl, the user's settings file, and what the environment says of this program.
 
 A setting comes from its variable, else from the user's settings file, else from its default. The page of variables has
 a row for each of `SETTINGS`. This package and `kcl.foreign` are the only readers of the environment.
@@ -22,7 +22,8 @@ CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY, TUNING = "generator", "binary", "tuning"
-# No layers, and switched off as these: what recipes with sizes have seen, and what was found of graphs of arrays.
+# Parts that are no layers but that `KCL_NO_CACHE` switches off by name: the sizes that calls were seen with, and
+# what is kept of pytato's graphs.
 SWITCHED = SHAPES, GRAPH = "shapes", "graph"
 
 # Variables that show a launcher or a scheduler: of Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux,
@@ -31,7 +32,7 @@ _BATCH = (
     "OMPI_COMM_WORLD_SIZE PMI_SIZE MPI_LOCALNRANKS MV2_COMM_WORLD_SIZE PMIX_RANK "
     "SLURM_JOB_ID PBS_JOBID LSB_JOBID FLUX_JOB_ID COBALT_JOBID PE_HOSTFILE"
 )
-# The beginnings of the names of all their variables.
+# The beginnings of the names of all variables of such launchers and schedulers.
 _LAUNCHERS = (
     "OMPI_ OPAL_ PRTE_ PMI_ PMIX_ MPI_ MPIR_ HYDRA_ HYDI_ MV2_ I_MPI_ "
     "SLURM_ PBS_ LSB_ FLUX_ COBALT_ SGE_ PE_"
@@ -39,17 +40,18 @@ _LAUNCHERS = (
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the parser of its text, and its value without a text; `words` tells its effect.
+    """One setting: its variable, the parser of its text, its default. `kcl.base.settings.words` describes its effect.
 
-    The parser is the name of a function in `kcl.base.settings.parsers`, with its arguments; none stands for any text.
+    `parser` names a function of `kcl.base.settings.parsers`, followed by its arguments. If it is empty, the text is the
+    value.
     """
 
     variable: str
     parser: str
     default: Any
-    # Only the settings file widens trust, so no variable of this name is read.
+    # For settings that widen trust: the environment cannot set them.
     file_only: bool = False
-    # This one decides whose files are read, so no file has it.
+    # For the setting that decides whose files are read: a file cannot set it.
     variable_only: bool = False
 
     @property
@@ -58,10 +60,10 @@ class Setting(NamedTuple):
         return _key(self.variable)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a text. A bad text raises `ValueError(message)`, or `ValueError(message, fallback)`."""
+        """Parse the variable's text. Bad text raises `ValueError(message)` or `ValueError(message, fallback)`."""
         if not (text and self.parser):
             return text or self.default
-        # Most processes parse no text, and do without this import.
+        # Imported late: most processes set no variable and parse nothing.
         from kcl.base.settings import parsers
 
         name, *arguments = self.parser.split()
@@ -130,7 +132,8 @@ class Settings(NamedTuple):
 def read() -> Settings:
     """Read every setting: the environment as it is now, and the settings file as it was at the first call.
 
-    A value that kcl does not understand counts as "off" for a cache. `Settings.rejected` names it.
+    A value of `KCL_NO_CACHE` that kcl does not understand switches the layers off. `Settings.rejected` has a message for
+    each value that was not understood.
     """
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -149,13 +152,13 @@ def read() -> Settings:
 
 
 def cache_dir() -> str | None:
-    """Return the root of kcl's files alone: a miss asks for it often."""
+    """Return the root of kcl's files. Cheaper than `read()`, since a miss asks for it often."""
     root, _source, _fault = _find_root(_value(_ROOT, {}))
     return root
 
 
 class ChosenRoots(process.LockedState):
-    """The roots that calls of `kcl.option.cache_dir` chose; the last one counts."""
+    """The roots chosen by calls of `kcl.option.cache_dir`; the last one is in use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +176,7 @@ def folder(name: str) -> str:
 
 
 def batch() -> str:
-    """Return the variable that shows an MPI launcher or a batch scheduler as the starter of this process, else ""."""
+    """Return the variable by which an MPI launcher or a batch scheduler shows that it started this process, else ""."""
     return next((name for name in _BATCH.split() if os.environ.get(name)), "")
 
 
@@ -189,13 +192,13 @@ def environment_alone() -> dict[str, str]:
 
 
 def export(variables: Mapping[str, str | None]) -> None:
-    """Do as `set_variables`, and have kcl read its settings again."""
+    """Set variables as `set_variables` does, and have kcl read its settings again."""
     set_variables(variables)
     process.on_change()
 
 
 def set_variables(values: Mapping[str, str | None]) -> None:
-    """Set variables of the environment, or unset those that are None; kcl goes on with the settings that it has read."""
+    """Set variables of the environment, or unset those that are None. kcl does not read its settings again."""
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
@@ -232,7 +235,7 @@ def private_folder(root: str) -> str:
 
 
 def temporary() -> str:
-    """Return the directory for temporary files, as `tempfile` finds it without writing there."""
+    """Return the directory for temporary files. As `tempfile.gettempdir()`, but without a trial file."""
     named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
     return next(
@@ -261,7 +264,7 @@ def from_file() -> dict[str, str]:
 def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the directory that `platformdirs`, hence pytools and pyopencl, uses for `application` in an environment.
 
-    On Linux this function answers itself, since importing platformdirs costs a tenth of a warm start. It ignores a
+    On Linux platformdirs is not imported, since that costs a tenth of a warm start. The function ignores a
     relative `XDG_CACHE_HOME`, as platformdirs does.
     """
     xdg = environment.get("XDG_CACHE_HOME", "")
@@ -281,9 +284,9 @@ SITE_FILE = "/etc/kcl/config.toml"
 
 
 class FileSettings:
-    """The texts and the faults of root's and the user's file, and the cache directory of the checkout.
+    """What the settings files of root and of the user say, their faults, and the cache directory of the checkout.
 
-    A missing file costs one system call, once in a process.
+    Read once in a process. A missing file costs one system call.
     """
 
     def __init__(self) -> None:
@@ -294,9 +297,9 @@ class FileSettings:
 
             keys = [setting.key for setting in SETTINGS if not setting.variable_only]
             texts, faults = load(path, keys, of_root=path == SITE_FILE)
-            # The user's file is the later one, and wins.
+            # The user's file is read last, so its values win.
             self.texts, self.faults = {**self.texts, **texts}, (*self.faults, *faults)
-        # Once in a process, from the working directory of that moment upward.
+        # Searched from the working directory of this moment upward; a later `chdir` changes nothing.
         self.checkout = _find_checkout()
 
 
@@ -308,7 +311,7 @@ def _key(variable: str) -> str:
 
 
 def _value(setting: Setting, faults: dict[str, str]) -> Any:
-    """Return the value of a setting now; a text that is not understood is added to the faults."""
+    """Return the present value of a setting; add a message to `faults` if its text is not understood."""
     if setting.file_only and setting.variable in os.environ:
         faults[setting.variable] = (
             f"{setting.variable} is not read: write {setting.key} into {settings_file()}"
@@ -341,9 +344,10 @@ def _find_root(chosen: str | None) -> tuple[str | None, str, str]:
 
 
 def _find_checkout() -> tuple[str | None, str]:
-    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one.
+    """Return the cache directory that `kcl init` recorded for the checkout around the working directory, and a fault.
 
-    The driver's own file does not decide: a command has no driver, and shows the caches of the driver beside it.
+    The fault describes a cache directory on the way that this user has not recorded. The place of the program's file does
+    not matter, so `kcl ls` in a checkout shows the same caches as the programs that run there.
     """
     try:
         place, above = os.getcwd(), ""
@@ -372,10 +376,10 @@ def is_terminal() -> bool:
 
 
 def place_of(file: str, line: int) -> str:
-    """Return the name of a file, or of the cell of a notebook that it stands for, with a line."""
+    """Return `file:line` with the short name of a file; for a notebook cell the name is that of the cell."""
     name = os.path.basename(file)
     if "IPython" in sys.modules:
-        # It may be another IPython, or no cell.
+        # Another version of IPython may lack these names, and the file may be no cell.
         with suppress(Exception):
             name = sys.modules["IPython"].get_ipython().compile.format_code_name(file)[1]
     return f"{name}:{line}"
@@ -384,7 +388,7 @@ def place_of(file: str, line: int) -> str:
 def driver_name(program: str | None = None) -> str:
     """Return the short name of a program, by default of this one; empty if it is unknown.
 
-    A package is named by its folder, and a program without a file by a word, as "notebook" or "-c".
+    A package run by `python -m` is named by its folder. A program without a file is named "notebook", "pytest" or "-c".
     """
     path = program_path() if program is None else program
     if not os.path.isabs(path):
@@ -393,9 +397,9 @@ def driver_name(program: str | None = None) -> str:
 
 
 def program_path() -> str:
-    """Return what tells this program from others: the path of its file, or of a package's module `__main__`.
+    """Return the text that identifies this program: the path of its file, or of a package's module `__main__`.
 
-    A worker has that of its parent; one of pytest-xdist has the session.
+    A worker process has that of its parent; a worker of pytest-xdist has the name of the session.
     """
     main, arguments = sys.modules.get("__main__"), getattr(sys, "argv", None)
     first = arguments[0] if isinstance(arguments, list) and arguments else ""
@@ -404,10 +408,10 @@ def program_path() -> str:
     if os.path.basename(first) == "ipykernel_launcher.py":
         named = variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
         return os.path.abspath(named) if named else f"notebook {sys.argv}"
-    # With a specification Python, or the parent, has set the argument.
+    # With `python -m`, or in a worker, `sys.argv[0]` is the path already.
     if getattr(main, "__spec__", None) is None:
         first = getattr(main, "__file__", None) or first
-    # There is no file: the program is a text, or comes from stdin.
+    # The program has no file: it was given by `-c`, or comes from stdin.
     if first[:1] in ("", "-", "<"):
         session = variable("PYTEST_XDIST_TESTRUNUID")
         if session and "execnet" in sys.modules:
@@ -426,7 +430,7 @@ def processors() -> int:
 
 
 def is_python() -> bool:
-    """Return True if this interpreter can be started again; an application with Python inside cannot."""
+    """Return True if `sys.executable` starts a Python; in an application that embeds Python it does not."""
     return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(
         ("python", "pypy")
     )

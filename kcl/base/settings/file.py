@@ -5,8 +5,8 @@
 A recorded checkout is a file in the folder `checkouts` beside the settings file. Its name is a token, which is also in
 `.kcl_cache/token` of the checkout, since a clone cannot know it. Its content is the path of the checkout.
 
-This module is imported only if one of them exists. They decide the place that code is loaded from, so kcl does not read
-what others can write.
+This module is imported only if a settings file or a checkout's cache directory exists. Both decide from where code is
+loaded, so kcl reads no file that others can write.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SIZE_LIMIT = 1 << 20
 def load(
     path: str, keys: Iterable[str], of_root: bool = False
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the text of each setting of a file, of those named `keys`, and its faults: a file with one may give none.
+    """Return the text of each setting of a file whose name is in `keys`, and the faults of the file.
 
-    A missing file gives none.
+    A file that cannot be read or parsed has no settings and one fault. A missing file has neither.
     """
     try:
         text = _trusted_text(path, of_root)
@@ -38,7 +38,7 @@ def load(
 
 
 def toml(text: str) -> dict[str, Any]:
-    """Return the tables of a text in TOML; raises ValueError, ImportError or RecursionError."""
+    """Parse TOML; raises ValueError, ImportError or RecursionError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -48,7 +48,7 @@ def toml(text: str) -> dict[str, Any]:
 
 
 def checkouts(path: str) -> dict[str, str]:
-    """Return the token of each checkout that is recorded beside a settings file.
+    """Return checkout -> token for the checkouts that are recorded beside a settings file.
 
     Raises `UnusableDirectory` if others can write the records, or `OSError`.
     """
@@ -64,7 +64,7 @@ def checkouts(path: str) -> dict[str, str]:
 
 
 def record(path: str, checkout: str, token: str) -> None:
-    """Record a checkout, in place of an earlier record of it; raises the errors of `checkouts`."""
+    """Record a checkout; an earlier record of it is replaced. Raises the errors of `checkouts`."""
     forget(path, checkout)
     trust.make_directory(_records(path))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | trust.PLAIN
@@ -80,7 +80,7 @@ def forget(path: str, checkout: str) -> None:
 
 
 def find_stranger(path: str, folder: str) -> str:
-    """Return why the cache directory of a checkout counts as a stranger's; empty if this user has recorded it."""
+    """Return why a checkout's cache directory is not to be trusted; empty if this user has recorded it."""
     try:
         token = checkouts(path).get(os.path.dirname(folder))
     except (OSError, UnusableDirectory) as error:
@@ -111,7 +111,7 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     try:
         blob, status = trust.read(path, SIZE_LIMIT + 1, owners, strict=False, flags=flags)
         if of_root and status.st_uid:
-            raise PermissionError(errno.EPERM, "it is not of root", path)
+            raise PermissionError(errno.EPERM, "it does not belong to root", path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
@@ -140,7 +140,7 @@ def _understood(
 
 
 def _as_text(value: object) -> str | None:
-    """Return a value of TOML as the text of its variable; None for a value that no variable can have."""
+    """Return a value of TOML as the text that its variable would have; None if no variable can have the value."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (str, int, float)):

@@ -1,8 +1,6 @@
-"""`kcl.option`: where kcl's files lie, and the call that moves them, which wins over every setting.
+"""`kcl.option`: the directory of kcl's files. `cache_dir` moves them, `get_cache_dir` returns the place.
 
-Most programs move nothing, and do without this module: `kcl.base.settings.folder` has the answer.
-
-`cache_dir` and `get_cache_dir` are its public calls.
+A call of `cache_dir` wins over every setting. Most programs move nothing and do not import this module.
 
 >>> place = kcl.option.cache_dir("/tmp/private")
 >>> kcl.option.get_cache_dir()
@@ -41,8 +39,8 @@ class CacheDirectory:
         _move(self._without)
 
     def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
-        """Return the choices without this one and those that calls in its block made."""
-        # A choice that is entered belongs to a block of another thread, which may end later.
+        """Return the choices without this one and without those made by plain calls in its block."""
+        # A later choice that is itself a block may belong to another thread, so it stays.
         first = chosen.index(self) if self in chosen else len(chosen)
         return chosen[:first] + [choice for choice in chosen[first:] if choice._is_entered]
 
@@ -51,9 +49,9 @@ class CacheDirectory:
 
 
 def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
-    """Keep every file of kcl under `path` from the next look-up on; wins over every other setting of it.
+    """Keep every file of kcl under `path` from the next look-up on. The call wins over every setting.
 
-    Write it alone, for the rest of the process, or as a block, after which the files lie where they did before:
+    Call it alone, for the rest of the process, or as a block, after which the former place is in use again:
 
     >>> with kcl.option.cache_dir("/tmp/private") as path:
     ...     kcl.option.get_cache_dir()
@@ -80,7 +78,7 @@ def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
 
 
 def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> None:
-    """Use the last of the chosen directories, or without one the directory of the other settings."""
+    """Change the list of chosen directories by `choose`; the last one is in use, else the one of the settings."""
     state = chosen_roots()
     with state.lock:
         # The states write what belongs to the old place before it changes.
@@ -100,7 +98,7 @@ def get_cache_dir() -> str:
 
 
 def reason() -> str:
-    """Return the source of the files' place, in words."""
+    """Return what decided the place of kcl's files, in words."""
     if chosen_roots().chosen:
         return "kcl.option.cache_dir()"
     return settings.read().cache_dir_reason or (
@@ -109,7 +107,7 @@ def reason() -> str:
 
 
 class Option(ModuleType):
-    """The module as `kcl.option`: an assignment that would change nothing is an error."""
+    """The class of the module `kcl.option`: an assignment such as `kcl.option.cache_dir = path` is an error."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name[:1] != "_" and not callable(value) and not isinstance(value, ModuleType):

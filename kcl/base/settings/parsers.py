@@ -1,7 +1,7 @@
-"""The parsers of the settings: from a text that is not empty to a value; bytes and ages as people write them.
+"""The parsers of the settings: each makes a value of a text that is not empty.
 
-Each raises ValueError for a text that is not understood, with the words on it. The error also has the value that counts
-then, unless it is the default.
+For bad text they raise `ValueError(message)`, or `ValueError(message, fallback)` if another value than the default
+counts then.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _NO = frozenset({"0", "false", "no", "off"})
 
 
 def path(text: str) -> str:
-    """Return an absolute path."""
+    """Return the text if it is an absolute path."""
     if not os.path.isabs(text):
         raise ValueError(f"{text!r} is not an absolute path and is ignored")
     return text
 
 
 def progress(text: str) -> bool:
-    """Return True if progress is shown, also where stderr is no terminal."""
+    """Return True if progress is shown, even if stderr is no terminal."""
     if text.lower() not in _YES | _NO:
         raise ValueError(f"{text!r} is not 1 or 0; it is taken as 0", False)
     return text.lower() in _YES
 
 
 def promotion(text: str) -> str:
-    """Return when a helper is started."""
+    """Return when a helper is started: "background", "exit" or "off"."""
     if text.lower() not in ("background", "exit", "off"):
         raise ValueError(f"{text!r} is not one of background, exit, off; 'off' is used", "off")
     return text.lower()
@@ -54,7 +54,7 @@ def report(text: str) -> tuple[frozenset[str], str | None]:
 
 
 def remote(text: str) -> str:
-    """Return an address, empty for `off`."""
+    """Return the address of a remote; empty for `off`."""
     # The message leaves a wrong address out: it may hold a password.
     if text.lower() not in _NO and "://" not in text:
         raise ValueError(
@@ -64,14 +64,14 @@ def remote(text: str) -> str:
 
 
 def writing(text: str) -> str:
-    """Return when a process pushes: after a miss, at its exit, or never."""
+    """Return when a process pushes: "after" a miss, at its "exit", or never (empty)."""
     if text.lower() not in _YES | _NO | {"exit"}:
         raise ValueError(f"{text!r} is not true, false or exit; nothing is pushed")
     return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
 
 
 def listed(text: str, mark: str) -> tuple[str, ...]:
-    """Return the items of a list, each of which has a mark."""
+    """Split a list at its commas; each item must contain `mark`."""
     items = tuple(filter(None, map(str.strip, text.split(","))))
     if not all(mark in item for item in items):
         raise ValueError(f"each of them needs {mark!r}; none of them counts")
@@ -79,7 +79,7 @@ def listed(text: str, mark: str) -> tuple[str, ...]:
 
 
 def strict(text: str) -> frozenset[str]:
-    """Return the outcomes that raise."""
+    """Return what raises an error: "hit" (no hit), "fault" (a fault of the cache), both or none."""
     words, outcomes = _words(text), frozenset({"hit", "fault"})
     if words - outcomes:
         unknown = ", ".join(map(repr, sorted(words - outcomes)))
@@ -90,7 +90,7 @@ def strict(text: str) -> frozenset[str]:
 
 
 def layers(text: str, every: str, others: str) -> frozenset[str]:
-    """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
+    """Return the layers that are off: "1" stands for those in `every`; those in `others` are off only by name."""
     layers, names = every.split(","), f"{every},{others}".split(",")
     if text.lower() in _YES | _NO:
         return frozenset(layers if text.lower() in _YES else ())
@@ -114,7 +114,7 @@ def folders(text: str) -> tuple[str, ...]:
 
 
 def users(text: str) -> frozenset[int]:
-    """Return the numbers of users."""
+    """Parse a comma-separated list of user ids."""
     try:
         return frozenset(map(int, _words(text)))
     except ValueError:
@@ -142,7 +142,7 @@ def age(text: str) -> float:
 
 
 def seconds(text: str, example: str) -> float:
-    """Return the seconds of an age, or 0."""
+    """Return the seconds of an age; "0" is allowed too. `example` is shown in the message for bad text."""
     duration = 0.0 if text == "0" else _measure(text, _SECONDS)
     if duration is None:
         raise ValueError(f"{text!r} is not understood; write {example}, or 0")
@@ -150,7 +150,7 @@ def seconds(text: str, example: str) -> float:
 
 
 def _measure(text: str, units: dict[str, float]) -> float | None:
-    """Return the number in a text, times its unit; None for another text."""
+    """Return the number in a text times its unit; None if the text is no number with a known unit."""
     match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)", text.strip())
     return float(match[1]) * units[match[2]] if match and match[2] in units else None
 

@@ -4,8 +4,8 @@
 user namespace does not map. No other user can write an ancestor, unless it is sticky; the cache directory must not be
 writable even then. A private group counts as its user. Symbolic links are followed: each link and each directory on its
 way falls under the same rule. For root the owner of the home directory counts as me, because ``sudo`` may keep HOME.
-Root reads there and makes nothing: that user could neither use nor remove a file of root. The exception is the user
-whom root serves (`served`): that one gets the files.
+Root reads in such a home but makes no file there: its owner could neither use nor remove it. If root serves a user
+(see `served`), it makes files and gives them to that user.
 
     check            before a cache directory is used: it and its ancestors
     check_folder     a folder in a checked directory
@@ -34,7 +34,7 @@ READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
-# The most bytes of a file: an entry is never larger.
+# The largest file that is read, in bytes; no entry is larger.
 LARGEST = 1 << 30
 # The kernel shows this uid for an owner without a place in this user namespace.
 _UNMAPPED = 65534
@@ -55,7 +55,7 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
     Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once
     the directory is made.
     """
-    # Owner and mode bits do not tell who can write there.
+    # On Windows owner and mode bits do not tell who can write.
     if sys.platform == "win32":
         return os.path.isdir(path)
     try:
@@ -77,7 +77,7 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
 
 
 def refuse_root_owned(path: str) -> None:
-    """Raise `UnusableDirectory` if root owns a directory two folders below the root of my cache, and I am not root."""
+    """Raise `UnusableDirectory` if root owns `path`, two folders below the root of my cache, and I am not root."""
     if sys.platform != "win32" and os.geteuid() != 0 and os.stat(path).st_uid == 0:
         root = os.path.dirname(os.path.dirname(path))
         raise UnusableDirectory(
@@ -88,7 +88,7 @@ def refuse_root_owned(path: str) -> None:
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:
     """Open a file of kcl's, and return its descriptor; raises `OSError`.
 
-    What root has made in a folder of the user whom it serves is given to that user, or removed if it cannot be given.
+    If root makes a file in a folder of the user whom it serves, the file is given to that user, or removed if that fails.
     """
     descriptor, uid = os.open(path, flags, mode), served()
     try:
@@ -104,7 +104,7 @@ def open_file(path: str, flags: int, mode: int = 0o600) -> int:
 
 
 def open_to_read(path: str, flags: int = READ) -> FileIO:
-    """Open a file, and raise `OSError` at once where it cannot be read; by default a link at the end is refused."""
+    """Open a file to read; raises `OSError`, by default also for a symbolic link."""
     return open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags))
 
 
@@ -115,9 +115,9 @@ def read(
     strict: bool = True,
     flags: int = READ,
 ) -> tuple[bytes, os.stat_result]:
-    """Return at most `most` first bytes of a file, and its status; raises `OSError`.
+    """Return the first `most` bytes of a file, and its status; raises `OSError`.
 
-    The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
+    The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above `LARGEST`.
     """
     with open_to_read(path, flags) as stream:
         # The status is that of the opened file: the path may name another file by now.
@@ -132,7 +132,7 @@ def read(
 
 
 def make_folder(path: str, mode: int = 0o700) -> None:
-    """Make a directory in one that exists; raises `OSError`."""
+    """Make a directory whose parent exists; raises `OSError`."""
     os.mkdir(path, mode)
     if served():
         os.close(open_file(path, FOLDER))
@@ -169,9 +169,10 @@ def make_trusted(path: str, mode: int = 0o700) -> None:
 
 
 def check_writer(path: str, gives: bool = False) -> None:
-    """Raise `PermissionError` where root would make files that lock another user out of a directory.
+    """Raise `PermissionError` if root would make files that lock another user out of a directory.
 
-    A writer that `gives` its files away, by `open_file`, locks the user whom root serves out of nothing.
+    With `gives`, the caller makes its files by `open_file`, which gives them to the user whom root serves: that user is
+    excused.
     """
     others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
     if others and (owner := os.stat(nearest(path)).st_uid) in others:
@@ -192,9 +193,9 @@ def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
 def file_fault(
     status: os.stat_result, others: frozenset[int] = frozenset(), strict: bool = True
 ) -> str | None:
-    """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault.
+    """Describe why a file may not be read: it must be mine, or one of `others`' own. ``None`` if it may be read.
 
-    A `strict` call counts a private group as another user, too.
+    With `strict` a file that a private group can write is a fault, too.
     """
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
@@ -208,17 +209,17 @@ def file_fault(
 
 
 def check_database(path: str) -> None:
-    """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
+    """Raise `UnusableDirectory` if a database is no regular file that only I can write, `OSError` if it is missing."""
     refuse_root_owned(path)
-    # A link is a fault, wherever it leads.
+    # `lstat`: a link is a fault, whatever it points to.
     fault = file_fault(os.lstat(path))
     if fault is not None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
 
 
 def database_uri(path: str, mode: str) -> str:
-    """Return the URI by which SQLite opens a database to read (``ro``) or to change (``rw``), and never makes it."""
-    # The percent sign is the first, since each replacement brings one.
+    """Return the URI by which SQLite opens an existing database to read (``ro``) or to change (``rw``)."""
+    # The percent sign is replaced first, since each replacement brings one.
     for character in "%?#":
         path = path.replace(character, f"%{ord(character):02x}")
     return f"file:{'///' + path.replace(os.sep, '/') if os.name == 'nt' else path}?mode={mode}"
@@ -234,8 +235,8 @@ def my_uids() -> frozenset[int]:
 def served() -> int:
     """Return the uid of the user for whom root keeps the cache that KCL_CACHE_DIR names; 0 for nobody.
 
-    KCL_TRUST_UID names that user. Without it, that is HOME's owner, if the list of users has no entry for it: root runs
-    that user's code anyway, and nobody logs in as that user.
+    KCL_TRUST_UID names that user. Without it, root serves HOME's owner if the list of users has no entry for it: root
+    runs that user's code anyway, and nobody logs in as that user.
     """
     if not _is_root() or not os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")):
         return 0
@@ -269,10 +270,10 @@ def _owner_of_home() -> int:
 
 
 def is_network(path: str) -> bool:
-    """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
+    """Return True if a path lies on a network file system; always `False` outside Linux."""
     try:
         number = os.stat(nearest(path)).st_dev
-        # The third field of a line has the device in this form.
+        # The form of the device in the third field of a line of `mountinfo`.
         device = f"{os.major(number)}:{os.minor(number)}"
         with process.proc("self/mountinfo") as stream:
             halves = [os.fsdecode(line).partition(" - ") for line in stream]
@@ -288,7 +289,7 @@ def is_network(path: str) -> bool:
 def _walk(path: str, owners: frozenset[int]) -> tuple[str, bool]:
     """Check every component of an absolute path, one lstat each; raises `FileNotFoundError` at the first missing one.
 
-    Returns the path without links, and whether every user can make files there.
+    Returns the path without links, and True if every user can make files there.
     """
     current, shared = "/", _check("/", os.lstat("/"), owners, False, stat.S_ISVTX)
     for name in path.split("/"):
@@ -314,9 +315,10 @@ def nearest(path: str) -> str:
 def _check(
     place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0
 ) -> bool:
-    """Check one directory, whose parent may be shared; return True if every user can make files in it.
+    """Check one directory; return True if every user can make files in it.
 
-    A bit of the mode may excuse that others can write it.
+    `shared` says that every user can make files in its parent. With the mode bit `excuse` (the sticky bit) a directory
+    that others can write passes.
     """
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{place} is not a directory; remove it, or {ELSEWHERE}")
@@ -345,7 +347,7 @@ def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], sha
 
 
 def _cure(owner: int) -> str:
-    """Return the words on what to set for a directory of another user."""
+    """Return the advice of an error about a directory of another user: the variable to set."""
     is_named = (
         _is_root() and os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")) and owner != _UNMAPPED
     )
@@ -357,7 +359,7 @@ def _cure(owner: int) -> str:
 
 
 def _loose(status: os.stat_result) -> int:
-    """Return the mode bits by which others can write; a group whose one user is the owner, or me, is no other."""
+    """Return the mode bits by which others can write. A group with the owner, or me, as its only user does not count."""
     loose = status.st_mode & _LOOSE
     if loose == stat.S_IWGRP and any(
         _is_group_of(status.st_gid, uid) for uid in (status.st_uid, os.geteuid())
@@ -375,7 +377,7 @@ def _is_group_of(gid: int, uid: int) -> bool:
     except KeyError:
         # A container may lack an entry for its user.
         return gid == uid
-    # `gr_mem` leaves out the users with this primary group, hence the demand on number or name.
+    # `gr_mem` lacks the users whose primary group this is, so a private group is known by its number or name.
     return (gid == uid or group.gr_name == user) and set(group.gr_mem) <= {user}
 
 

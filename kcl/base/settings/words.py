@@ -1,4 +1,4 @@
-"""The words on each setting: what `kcl env` and the page of variables say of it. No run of a program needs them."""
+"""The description of each setting, for `kcl env` and the page of variables. No run of a program needs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Words(NamedTuple):
-    """The values that a setting takes, its effect in a few words, what there is to say beside, and its default."""
+    """The description of a setting: the values that it takes, its effect in one line, details, and its default."""
 
     values: str
     effect: str
@@ -29,7 +29,7 @@ WORDS = {
     "KCL_MAX_SIZE": Words(
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "Bounds the entries on disk",
-        "Where those of all layers take more, kernels are removed until a tenth of the bound is free: first "
+        "If the entries of all layers take more, kernels are removed until a tenth of the bound is free: first "
         "those that were used longest ago.",
         default="2G",
     ),
@@ -62,7 +62,7 @@ WORDS = {
     ),
     "KCL_REMOTE_FRESH": Words(
         "an age",
-        "The remote is asked again after it",
+        "The age of an answer after which the remote is asked again",
         default="1h",
     ),
     "KCL_REMOTE_HEADERS": Words(
@@ -107,7 +107,7 @@ WORDS = {
     "KCL_SITE": Words(
         "absolute paths with `:` between, or `off`",
         "Directories of root, which `kcl load --into` fills",
-        "A layer asks them for what the own cache lacks, and writes none of them.",
+        "A layer looks there for entries that the user's own cache lacks. It never writes there.",
     ),
     "KCL_SITE_OWNERS": Words(
         "numbers of users: `[1001]`",
@@ -117,8 +117,8 @@ WORDS = {
     "KCL_STRICT": Words(
         "`hit`, `fault` or `hit,fault`",
         "Raises an error for what is no hit, or for a fault of the cache",
-        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise "
-        "where loopy had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` "
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise, even "
+        "if loopy had to be imported; `fault`: a fault of the cache raises `kcl.CacheFault` "
         "and is no miss. With any other value each look-up raises `kcl.SettingError`.",
     ),
     "KCL_TRACE": Words(
@@ -129,7 +129,7 @@ WORDS = {
     ),
     "KCL_TRUSTED_KEYS": Words(
         "`NAME:base64`s",
-        "Beside those of `kcl key trust`",
+        "Keys that are trusted beside those of `kcl key trust`",
     ),
     "KCL_TRUST_UID": Words(
         "the number of a user",

@@ -9,7 +9,7 @@ _LEFT_OUT = "..."
 
 
 def shortened(text: str, width: int) -> str:
-    """Leave out the middle of a text for lack of room; the end stays longer, as it matters more in a path."""
+    """Shorten a text to a width by leaving out its middle; more of the end is kept, as it matters more in a path."""
     if len(text) <= width:
         return text
     end = max(1, min(2 * width // 3, width - len(_LEFT_OUT) - 1))
@@ -17,7 +17,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Leave out the end of a text for lack of room."""
+    """Shorten a text to a width by leaving out its end."""
     return text if len(text) <= width else text[: width - len(_LEFT_OUT)] + _LEFT_OUT
 
 
@@ -27,7 +27,7 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def folded(line: str, width: int, hang: int = 2) -> list[str]:
-    """Break a line that is too long between words; further lines are indented. A word that is too long stays whole."""
+    """Break a line at blanks so that it fits a width; further lines are indented. A longer word stays whole."""
     if len(line) <= width:
         return [line]
     import textwrap

@@ -26,17 +26,17 @@ class Html(str):
 
 
 def text(plain: str) -> Html:
-    """Escape a text, also for an attribute; characters that HTML cannot hold are replaced."""
+    """Escape a text for HTML, attributes included; characters that HTML cannot hold are replaced."""
     return plain if isinstance(plain, Html) else Html(html.escape(_UNFIT.sub("\ufffd", plain)))
 
 
 def join(content: Content) -> Html:
-    """Put contents one after the other."""
+    """Concatenate contents; plain texts are escaped."""
     return text(content) if isinstance(content, str) else Html("".join(map(join, content)))
 
 
 def element(kind: str, /, *content: Content, **attributes: str) -> Html:
-    """Return an element: `element("td", "a < b", class_="name")`; the underscore stands for Python's own words."""
+    """Return an element: `element("td", "a < b", class_="name")`. Attributes named as keywords of Python end in `_`."""
     listed = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items()
     )
@@ -46,7 +46,7 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
 
 
 def fill(template: str, holes: Mapping[str, Content]) -> Html:
-    """Return markup with its holes, such as `$title`, filled with contents."""
+    """Replace the placeholders of a template, such as `$title`, by contents."""
     return Html(
         string.Template(template).substitute(
             {name: join(content) for name, content in holes.items()}
@@ -55,7 +55,7 @@ def fill(template: str, holes: Mapping[str, Content]) -> Html:
 
 
 def make_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
-    """Return a table for a notebook, which has a style of its own; a long cell is cut, in full under the pointer."""
+    """Return a table for a notebook. A long cell is cut; a tooltip has its full text."""
     lines = [("th", head), *(("td", row) for row in rows)]
     listed = [element("tr", [_cell(kind, plain) for plain in cells]) for kind, cells in lines]
     return element("table", element("caption", title, style=_LEFT), listed)

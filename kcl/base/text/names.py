@@ -1,4 +1,4 @@
-"""Readable names of dtypes and of classes, which keys and entries hold as exact texts."""
+"""Readable names for the exact texts of dtypes and classes in keys and entries."""
 
 from __future__ import annotations
 

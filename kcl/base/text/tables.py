@@ -1,7 +1,7 @@
 """Tables that fit the width of their output.
 
-For lack of room blank columns are left out first, then the columns of the highest rank. The remaining cells are
-shortened by the rule of their column. With endless room no column is left out, and no cell is cut.
+If a table is too wide, empty columns are left out first, then the columns of the highest rank (`Column.rank`). The
+remaining cells are shortened as `Column.give` says. With `room=None` nothing is left out or shortened.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Row = TypeVar("Row")
 
 
 class Column(NamedTuple):
-    """A column of a table: its title, and the rule that shortens its cells for lack of room.
+    """A column of a table: its title, and the rule that shortens its cells if the table is too wide.
 
-    A column of rank 0 always stays. `give` is the rule, down to `least` characters:
+    A column of rank 0 is never left out. `give` says how cells are shortened, down to `least` characters:
 
         end, middle   leaves characters out there
         words         continues in the next line
@@ -38,7 +38,7 @@ Columns = Sequence[tuple[Column, Callable[[Row], str]]]
 
 
 def lines_of(columns: Columns[Row], rows: Iterable[Row], room: int | None = None) -> list[str]:
-    """Lay out a row for each thing."""
+    """Return the lines of a table with a row for each thing; `columns` has a title and a function for each cell."""
     cells = [[write(row) for _column, write in columns] for row in rows]
     return lines([column for column, _write in columns], cells, room)
 
@@ -46,7 +46,7 @@ def lines_of(columns: Columns[Row], rows: Iterable[Row], room: int | None = None
 def lines(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None
 ) -> list[str]:
-    """Lay out rows of text under the titles of their columns: numbers to the right, words to the left."""
+    """Return the lines of a table of texts: numbers are aligned to the right, words to the left."""
     texts = [[_printable(row[index]) for row in rows] for index in range(len(columns))]
     widths = _choose_widths(columns, texts, room)
     blank = [" " * width for width in widths.values()]
@@ -114,7 +114,7 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 
 
 def _printable(cell: str) -> str:
-    """Replace characters that would steer a terminal; a file's name may be any bytes."""
+    """Replace control characters, since a file's name may hold any bytes."""
     if cell.isprintable():
         return cell
     # A lone surrogate stays: it stands for a byte of a path.

@@ -1,4 +1,4 @@
-"""Stores: get, put, delete and scan of bytes by address; one class per file. Here are the contract and the addresses.
+"""Stores: bytes by address, with get, put, delete and scan. This module has the contract and the form of addresses.
 
 A store does not interpret its bytes: `kcl.cache.entry` verifies every byte that comes back.
 
@@ -6,7 +6,7 @@ A store does not interpret its bytes: `kcl.cache.entry` verifies every byte that
     folder  = label = letters, digits and ". _ + -", not starting with a full stop, of limited length
     digest  = 64 lower-case hex digits
 
-Folder and label are for readers of the cache directory; the digest alone decides.
+Folder and label are for people who look into the directory; only the digest identifies the entry.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _ADDRESS = re.compile(r"(?:[\w+-][\w.+-]{0,79}/)?(?:[\w+-][\w.+-]{0,59}-)?([0-9a
 
 
 class Stat(NamedTuple):
-    """The facts that a store has on the bytes at an address without reading them.
+    """What a store knows of the bytes at an address without reading them.
 
-    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so. The `put`
-    counts as a use. `used` is None where a store does not know the time.
+    `size` is their number. `used` is the time of their last use in seconds since the epoch, exact to a day; a `put` counts
+    as a use. It is None if the store does not know the time.
     """
 
     size: int
     used: float | None
 
 
-# A listing reads these of an entry: its stat and its first bytes.
+# What a listing reads of an entry: its stat and its first bytes.
 Head = tuple[Stat, bytes]
 
 
@@ -51,17 +51,17 @@ class Store(Protocol):
         """Return the bytes at an address, or ``None`` for a missing address; create nothing."""
 
     def put(self, address: str, blob: bytes) -> None:
-        """Keep the bytes at an address."""
+        """Store the bytes at an address, in place of earlier ones."""
 
     def delete(self, address: str) -> None:
-        """Forget the address; a missing address is no error."""
+        """Remove the bytes at an address; a missing address is no error."""
 
     def scan(self) -> Iterator[str]:
         """Yield the addresses that hold bytes; other users of the store may add and delete during the scan."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:
-    """Make an address that is safe as a relative path on every file system from any folder and label."""
+    """Return the address of a digest. Any folder and label give a relative path that every file system allows."""
     made = digest
     if label := make_safe(label, _LABEL_LENGTH):
         made = f"{label}-{made}"
@@ -80,5 +80,5 @@ def digest_of(address: str) -> str:
 
 
 def make_safe(text: str, length: int) -> str:
-    """Return the part of a text that is safe in a file's name on every file system; may be empty."""
+    """Return a text with only characters that every file system allows in a name, shortened; it may be empty."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)[:length].strip(".")

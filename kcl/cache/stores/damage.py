@@ -1,4 +1,4 @@
-"""Damage of a database: which errors of SQLite show it, and the file that is renamed then, so that it never hurts twice."""
+"""Damaged databases: recognised by SQLite's errors, and renamed so that they cause no further error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import suppress
 from kcl.base.settings import trust
 from kcl.cache import places
 
-# SQLite's messages for a schema or header of the file that is not kcl's. Their code also has
-# harmless meanings.
+# SQLite's messages for a file whose schema or header is not kcl's. Compared by text, since the error codes have
+# harmless meanings too.
 _MESSAGES = (
     "no such column",
     "unsupported file format",
@@ -29,7 +29,7 @@ def is_shown(error: sqlite3.Error, location: str) -> bool:
             error, sqlite3.ProgrammingError
         )
     message = str(error)
-    # The header of a damaged file may claim this too.
+    # A damaged header may claim this; if the file is writable after all, it is damaged.
     if "readonly database" in message:
         return os.access(location, os.W_OK) and os.access(os.path.dirname(location), os.W_OK)
     return message.startswith(_MESSAGES) or (
@@ -38,13 +38,13 @@ def is_shown(error: sqlite3.Error, location: str) -> bool:
 
 
 def put_aside(location: str, file: tuple[int, int]) -> None:
-    """Rename a closed file, unless another process has renamed and replaced it; keep one damaged file."""
+    """Rename a closed database file, unless another process has replaced it already; only one damaged file is kept."""
     with suppress(FileNotFoundError):
         status = os.lstat(location)
         if file != (status.st_dev, status.st_ino):
             return
         os.replace(location, location + places.ASIDE)
-        # SQLite would apply these to the new file.
+        # SQLite would apply journals of the old file to a new one.
         for suffix in trust.SIDECARS:
             with suppress(FileNotFoundError):
                 os.unlink(location + suffix)

@@ -1,4 +1,4 @@
-"""A store of one file per entry: written once, replaced whole, verified by its reader."""
+"""A store with one file per entry, which is replaced as a whole."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kcl.cache import places
 from kcl.cache.stores import Head, Stat, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 
-TEMPORARY_AGE = 3600.0  # seconds after which a temporary file is a killed writer's
-NOTED = 86400.0  # seconds between two notes of a use
+TEMPORARY_AGE = 3600.0  # seconds after which the writer of a temporary file must have been killed
+NOTED = 86400.0  # seconds between two recorded uses of a file
 
-# What a link, a special file, a directory, or a file of another owner or size raises.
+# The errors of opening a link, a special file, a directory, or a file of another owner or of too large a size.
 _NO_ENTRY = (errno.EPERM, errno.EFBIG, errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
@@ -29,8 +29,8 @@ class Directory:
     sets the file's time of modification, at most once a day: `head` returns it as the time of the last use. Without
     `notes_use` that is the time of the last `put`.
 
-    A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
-    number, are read like my own; a directory that is read for them is not `writable`.
+    With `everyone` files have mode 0644 and directories 0755. With `others`, user ids, their files are read like my own,
+    and the store is not `writable`.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Directory:
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
+        """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file that only this user can write."""
         head = self.head(address, trust.LARGEST)
         if head is None:
             return None
         if self._notes_use and not 0.0 <= time.time() - (head[0].used or 0.0) <= NOTED:
-            # A read-only directory is no fault.
+            # The directory may be read-only.
             with suppress(OSError):
                 os.utime(f"{self.location}/{address}")
         return head[1]
 
     def put(self, address: str, blob: bytes) -> None:
-        """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
+        """Write a temporary file and rename it. If two processes write one address, the last one wins; both are valid."""
         digest_of(address)
         self._prepare(address)
         publish(f"{self.location}/{address}", blob, self._mode & 0o666)
@@ -70,7 +70,7 @@ class Directory:
             self._sweep()
 
     def head(self, address: str, length: int) -> Head | None:
-        """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
+        """Return the stat and the first bytes of the file, checked as in `get`. This does not count as a use."""
         try:
             return self._head(self._checked(address), length)
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class Directory:
             os.unlink(self._checked(address))
 
     def keep_newest(self, number: int) -> None:
-        """Delete the files that were used longest ago, above a number of files."""
+        """Delete all but the `number` files that were used last."""
         moments = [
             (item.stat(follow_symlinks=False).st_mtime_ns, address)
             for address, item in self.items()
@@ -121,7 +121,7 @@ class Directory:
         return (address for address, _item in self.items())
 
     def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield the addresses with the directory's items of their files."""
+        """Yield each address with the directory entry of its file."""
         for item, folder in self._files() if self._is_there() else ():
             address = f"{folder}/{item.name}" if folder else item.name
             with suppress(ValueError):
@@ -136,7 +136,7 @@ class Directory:
         return self._trusted
 
     def _checked(self, address: str) -> str:
-        """Return the path of an address below checked folders; raise `FileNotFoundError` for a missing folder.
+        """Return the path of an address after checking its folders; raise `FileNotFoundError` if one is missing.
 
         O_NOFOLLOW applies to the last component only, so a folder that is a link is refused here.
         """
@@ -149,7 +149,7 @@ class Directory:
         return path
 
     def _prepare(self, address: str) -> None:
-        # Each time, since the directory may be removed at any time.
+        # Checked for each `put`, since the directory may be removed at any time.
         trust.make_trusted(self.location, self._mode)
         self._trusted = True
         if "/" in address:
@@ -167,7 +167,7 @@ class Directory:
                     yield item, folder.name if folder is not None else ""
 
     def _sweep(self) -> None:
-        """Remove the temporary files of killed writers, by prefix and age only."""
+        """Remove old temporary files, which killed writers left behind."""
         with suppress(OSError):
             for item in [
                 item for item, _ in self._files() if item.name.startswith(places.TEMPORARY)
@@ -178,7 +178,7 @@ class Directory:
 
 
 def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
-    """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
+    """Write a file whole or not at all, by renaming a temporary file in the same directory."""
     temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
     descriptor = trust.open_file(temporary, _WRITE, mode)
     try:
@@ -188,7 +188,7 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
                 # One call may write a part only.
                 rest = rest[os.write(descriptor, rest) :]
         finally:
-            # Full disks and quotas may show here first.
+            # Inside `try`, since a full disk or quota may show only here.
             os.close(descriptor)
         os.replace(temporary, path)
     except BaseException:

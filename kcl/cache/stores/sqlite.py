@@ -1,12 +1,13 @@
-"""A store of rows in one SQLite file, in place, name and table a PersistentDict of pytools: for many small entries.
+"""A store with a row for each entry in one SQLite file, for many small entries.
 
-Rows hold the bytes of entries and are never unpickled. A file of pytools' own holds pickles, and kcl reads none.
+The file's place, name and table are those of a PersistentDict of pytools. Rows hold the bytes of entries and are never
+unpickled; kcl reads no file of pytools' own.
 
-SQLite waits for a busy file, without Python's interpreter lock. It adds up its naps and not the time: on a crowded
-machine each nap takes longer, as the holder of the lock does. A statement that changes the file keeps its place then:
-later readers wait for it, so it ends with any number of readers. After a wait in vain nothing waits until the file
-works again: a busy file is no fault, and has no row for the look-up that met it. A fork waits for the end of a step,
-because a child must not inherit locks of SQLite.
+If the file is busy, SQLite waits for it in short sleeps, without Python's interpreter lock. It counts the sleeps, not the
+time that passes, so a crowded machine waits longer. A statement that writes keeps its turn meanwhile: later readers wait
+for it, so it ends however many readers there are. After a wait in vain the next statements do not wait, until the file
+is free again. A busy file is no fault: it counts as having no row. A fork waits for the end of the running statement,
+since a child must not inherit SQLite's locks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_PATIENCE = 2.4  # seconds that SQLite sleeps in all: see above
+_PATIENCE = 2.4  # seconds that SQLite sleeps in total; see above
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _CREATE = (
@@ -41,7 +42,7 @@ _HEADS = (
 
 
 class OpenStores(process.LockedState):
-    """The stores of this process, the turn of their steps, and the connections of its parent."""
+    """Open stores, the lock that orders their statements, and connections inherited by fork."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,36 +50,35 @@ class OpenStores(process.LockedState):
         self.inherited: list[sqlite3.Connection] = []
 
     def before_fork(self) -> None:
-        """Let a running step end: a child must not inherit locks of SQLite on files or in memory."""
+        """Wait for the running statement: a child must not inherit locks of SQLite on files or in memory."""
         self.lock.acquire(timeout=_FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
-        """Let the steps go on that waited for the fork."""
-        # The step took too long, and this thread has no turn.
+        """Let statements continue that waited for the fork."""
+        # `before_fork` gave up waiting, so this thread does not hold the lock.
         with suppress(RuntimeError):
             self.lock.release()
 
     def after_fork(self) -> None:
-        """Let the child open connections of its own, and never close those of its parent."""
+        """Have the child open its own connections. It keeps the parent's, since closing them would release locks."""
         for store in list(self.stores):
             self.inherited += [store.connection] if store.connection is not None else []
             store.connection = None
 
 
-# Stores live as long as their layers, in any cache.
+# `shared`, since a store may live on when the place of kcl's files changes.
 _state = process.shared(OpenStores)
 
 
 class Database:
-    """The rows of one file of any version of Python, to read: for listings. A missing file has no rows.
+    """One file, of any version of Python, to be read: for listings. A missing file has no rows.
 
-    The file is opened at the first call, and again after it was replaced. Several threads may use the stores, one at a
-    time.
+    The file is opened at the first call, and again if it was replaced. Thread-safe: a lock lets one thread in at a time.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: str = "ro") -> None:
         self.location = os.path.abspath(path)
-        # `rw` changes rows, and never makes a file that was just deleted.
+        # "rw" may change rows, but does not create a file that was just deleted.
         self._mode = mode
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
@@ -90,7 +90,7 @@ class Database:
             self.connection.close()
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of a row, at most as many as a row may have: a longer one is cut, so its digest is wrong."""
+        """Return the bytes of a row. A row longer than `ROW_LIMIT` is cut, so that its digest will be wrong."""
         head = self.head(address, ROW_LIMIT)
         return None if head is None else head[1]
 
@@ -98,7 +98,7 @@ class Database:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
         for size, start in self.ask(_HEAD, length, address):
-            # SQLite gives other values as text, and NULL for no bytes.
+            # `substr` of an empty blob is NULL.
             return Stat(size, None), start or b""
         return None
 
@@ -106,11 +106,11 @@ class Database:
         return (address for address, _head in self.heads(0))
 
     def heads(self, length: int) -> Iterator[tuple[str, Head]]:
-        """Yield the address, the stat and the first bytes of each row, in few statements."""
+        """Yield the address, the stat and the first bytes of each row; a statement fetches hundreds of rows."""
         last, seen = -1, set[bytes]()
         while rows := self.ask(_HEADS, length, last):
             for last, key, size, start in rows:  # noqa: B007 - the next statement goes on behind the last row
-                # A damaged index may have a key twice.
+                # A damaged index may return a key twice.
                 if isinstance(key, bytes) and key not in seen:
                     seen.add(key)
                     with suppress(ValueError):
@@ -125,20 +125,20 @@ class Database:
         return int(rows[0][0]) if rows else 0
 
     def ask(self, command: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement's result; none without a file or a table."""
+        """Return the rows that a statement gives; none if the file or its table is missing."""
         return self._try(lambda connection: connection.execute(command, values).fetchall()) or []
 
     def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call a step with the connection; None for a missing or unfinished file."""
+        """Call `step` with the connection; return None if the file or its table is missing."""
         try:
             with _state().lock:
                 connection = self._connect()
                 done = None if connection is None else step(connection)
         except UnicodeDecodeError as error:
-            # SQLite's message on a damaged schema is no UTF-8.
+            # SQLite's message on a damaged schema may be no UTF-8.
             raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
         except sqlite3.OperationalError as error:
-            # Another process has just made the file.
+            # Another process has just made the file, and makes the table next.
             if str(error) == "no such table: dict":
                 return None
             self._be_patient(not str(error).startswith(_BUSY))
@@ -147,7 +147,7 @@ class Database:
         return done
 
     def _be_patient(self, is_patient: bool) -> None:
-        """Have the next connection wait for a busy file, or not."""
+        """Choose whether statements wait for a busy file, by a new connection."""
         if is_patient != self._is_patient:
             self._is_patient = is_patient
             self._close()
@@ -171,11 +171,11 @@ class Database:
             trust.check_database(self.location)
             uri = trust.database_uri(self.location, self._mode)
             seconds = _PATIENCE if self._is_patient else 0.0
-            # The turn gives the connection to one thread at a time, whichever that is.
+            # Several threads use the connection, but the lock lets only one in at a time.
             connection = sqlite3.connect(
                 uri, timeout=seconds, isolation_level=None, check_same_thread=False, uri=True
             )
-            # A text that is no UTF-8 comes as bytes, and is no error.
+            # Texts are returned as bytes, so that one that is no UTF-8 raises no error.
             connection.text_factory = bytes
             self.connection, self._file = connection, (status.st_dev, status.st_ino)
         return self.connection
@@ -190,16 +190,16 @@ class Database:
 class Rows(Database):
     """Keep each blob as a row of one file, in the folder that pytools uses.
 
-    The file is made at the first `put`. The table has no place for the time of a use. A method waits for a busy file;
-    then a `get` finds nothing, and a `put` keeps nothing. A damaged file is renamed to ``...damaged-1``, once per
-    process, and reported by `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
+    The file is made at the first `put`. The table does not record when a row was used. If the file stays busy, a `get`
+    finds nothing and a `put` stores nothing. A damaged file is renamed to ``...damaged-1``, once in a process, and
+    `DamagedEntry` is raised; a `put` then has stored its row in a new file.
     """
 
     writable = True
 
     def __init__(self, container_dir: str | os.PathLike[str]) -> None:
-        # As pytools names it, but one file for a minor release of Python: keys hold the minor release too, and the tag
-        # of the bytecode, so all patch releases find the same rows.
+        # Named as pytools does, but with the minor release of Python only: the keys hold the minor release and the
+        # bytecode's tag, so all patch releases find the same rows.
         python = "{}.{}".format(*sys.version_info)
         name = f"{places.DICTIONARY}{places.GENERATED}-{python}{places.DATABASE}"
         super().__init__(os.path.join(container_dir, name), "rw")
@@ -224,7 +224,7 @@ class Rows(Database):
     def _store(self, address: str, blob: bytes) -> None:
         if not os.path.lexists(self.location):
             trust.make_trusted(os.path.dirname(self.location))
-            # Another process was faster.
+            # Another process may make the file at the same time.
             with suppress(FileExistsError):
                 os.close(trust.open_file(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
@@ -232,7 +232,7 @@ class Rows(Database):
             if self._prepared is not connection:
                 _prepare(connection)
                 self._prepared = connection
-            # An index out of order may hide another row: that is missed once more, and put again.
+            # A damaged index may hide the row that this replaces; a look-up then misses and stores it again.
             connection.execute(
                 "INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob))
             )
@@ -240,7 +240,7 @@ class Rows(Database):
         self._try(step)
 
     def _try(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call a step as `Database` does; None for a busy file. Set the file aside if the error shows damage."""
+        """Call `step`; return None if the file is busy. If it is damaged, rename it and raise DamagedEntry."""
         try:
             return super()._try(step)
         except sqlite3.Error as error:
@@ -262,9 +262,9 @@ class Rows(Database):
 
 def _prepare(connection: sqlite3.Connection) -> None:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dict'").fetchall():
-        # Removed rows give their space back. An existing table keeps the mode that it was made in.
+        # So that removed rows give their space back. The mode counts only before the first table is made.
         connection.execute("PRAGMA auto_vacuum = 'INCREMENTAL'")
         connection.execute(_CREATE)
     connection.execute("PRAGMA temp_store = 'MEMORY'")
-    # A crash may lose rows, and readers verify.
+    # A crash may lose or damage rows: that is no harm, since readers verify them.
     connection.execute("PRAGMA synchronous = 'OFF'")

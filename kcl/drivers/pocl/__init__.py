@@ -1,9 +1,8 @@
-"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries.
+"""PoCL's driver. It takes long to return a binary, so a helper process completes entries in the background.
 
-A process writes the job of a program at its first launch. `KCL_PROMOTE` says when a helper is started: `background`
-with the first job, `exit` as the process ends, `off` never by itself. `flush` starts one now, whatever the variable
-says. Entries that were found are checked too: if PoCL compiled for a launch size that the entry lacks, the hit was
-partial, and the entry is completed in the same way.
+A process writes a *job* for a program at its first launch. `KCL_PROMOTE` says when a helper is started: `background`
+with the first job, `exit` when the process ends, `off` never. `kcl flush` starts one in any case. A hit may be
+*partial*: PoCL had to compile for a launch size that the entry lacks. The helper completes that entry in the same way.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
 
 
 def _cpu(device: cl.Device) -> str | None:
-    """Return LLVM's name of PoCL's device for the CPU, empty if its version lacks that; None for any other device.
+    """Return LLVM's name of the CPU if a device is PoCL's CPU device; None for another device.
 
-    The names of these devices are those of the versions so far.
+    The name is empty if the device version lacks it. The pattern has the names of this device in all known versions.
     """
     form = r"HSTR: (?:pthread|basic|cpu)-(?:\S+-linux-\w+-(\S+)$)?"
     match = re.search(form, device.version)
@@ -46,10 +45,9 @@ def _cpu(device: cl.Device) -> str | None:
 
 
 class UsedPrograms:
-    """The programs that this process uses: `loaded` are made of entries, the others are asked of a helper.
+    """The programs of this process: those made from entries (`loaded`), and those that a helper is to complete.
 
-    `loaded` has the slot of each program, and the metadata of its entry, by address. Any number of contexts may share a
-    program.
+    `loaded` has the slot and the metadata of the entry by address. Several contexts may share a program.
     """
 
     def __init__(self) -> None:
@@ -57,7 +55,7 @@ class UsedPrograms:
 
     @property
     def helper(self) -> HelperUse:
-        """The use of a helper. A run of which every program hits uses none, and imports no module for it."""
+        """The jobs of this process for a helper. Made late, so that a run in which every program hits imports nothing."""
         from kcl.drivers.pocl.asking import HelperUse
 
         # One step: another thread may be faster.
@@ -65,7 +63,7 @@ class UsedPrograms:
         return use
 
     def partial(self) -> list[ProgramSlot]:
-        """Return the programs for which PoCL compiled code that their entries lack."""
+        """Return the slots of programs for which PoCL compiled code that their entries lack."""
         cache = foreign.active_directory("pocl")
         return [
             slot
@@ -74,7 +72,7 @@ class UsedPrograms:
         ]
 
     def at_exit(self) -> None:
-        """Have a helper do what is left, and add the code that the entries lack."""
+        """Have a helper do the remaining jobs, and add the code that entries lack."""
         with layers.binary().reporting("complete entries"):
             if layers.binary().options.promote == "off":
                 return
@@ -88,31 +86,31 @@ class UsedPrograms:
     before_change = at_exit
 
 
-# The attribute that a state has after the first use of a helper.
+# The attribute in which the state keeps its `HelperUse`.
 _HELPER = "_helper"
 _state = process.own(UsedPrograms)
 
 
 class Pocl(Driver):
-    """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
+    """PoCL's driver. Before it returns a binary it compiles a generic function for each kernel, which takes long."""
 
     may_fork = True
 
     def loading(self, entry: Entry) -> None:
-        """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
+        """Before PoCL loads a binary, replace the files of its cache that differ from the entry's. Thread-safe.
 
-        PoCL checks none of its files, and uses a file of its cache in place of the one in a binary: a damaged file ends
-        every process that loads the program. PoCL wrote these files, or would write them for the binary, whose digest
-        was verified. It writes a missing file itself. If a file cannot be replaced the program is removed. What stays
-        in the way is a fault that PoCL will report.
+        PoCL does not check its files, and prefers a file of its cache to the one in the binary, so a damaged file would
+        crash every process that loads the program. The entry's files are verified, and are those that PoCL would write for
+        the binary. A missing file is left to PoCL. If a file cannot be replaced, the program's whole folder is removed.
+        Raises nothing.
 
-        The bytes are compared, which takes 20 to 30 microseconds for a program of two files. A file's form does not show
-        a changed byte, and a restored backup changes its time.
+        Whole files are compared, which takes 20 to 30 microseconds for a program of two files: a changed byte shows neither
+        in a file's form nor, after a backup was restored, in its time.
         """
         try:
             container = poclbin.read(entry.parts["binary"])
         except ValueError:
-            # The binary is of another PoCL.
+            # The binary has the format of another version of PoCL.
             return
         folder = f"{os.path.abspath(foreign.directory_in_use('pocl'))}/{container.program}"
         own = {folder + path: content for path, content in container.files().items()}
@@ -129,17 +127,17 @@ class Pocl(Driver):
             import shutil
 
             shutil.rmtree(folder, ignore_errors=True)
-            # A file or a link in the place of the folder is left by that.
+            # `rmtree` leaves a file or a link in the place of the folder.
             with suppress(OSError):
                 os.unlink(folder)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
-        """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
+        """Return the identity without the CPU's marketing name: PoCL compiles for LLVM's name, in the device version."""
         parts = super().identity(device)
         return tuple([part for part in parts if part.name != "device"]) if _cpu(device) else parts
 
     def untried(self, device: cl.Device) -> str:
-        """Name a device of PoCL's that is not its CPU: the helper is made for CPUs."""
+        """Return why programs for a device other than PoCL's CPU are not cached: the helper was made for CPUs."""
         return (
             ""
             if _cpu(device) is not None
@@ -156,7 +154,7 @@ class Pocl(Driver):
         return foreign.read_variables().get("POCL_EXTRA_BUILD_FLAGS", "")
 
     def given(self, source: str) -> str:
-        """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
+        """Return the source with a `#line` if it uses `__FILE__`: PoCL compiles a file with another name in each build."""
         return f'#line 1 "program.cl"\n{source}' if "__FILE__" in source else source
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
@@ -166,10 +164,10 @@ class Pocl(Driver):
         return asking.facts(slot.options.text)
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
-        """Return None: the helper asks for the binary, and spares the user's process the time.
+        """Return None, since the helper gets the binary later.
 
-        Of a program whose header is too new for that the binary is asked for now. It holds the code that fits every
-        local size, and none for the launches.
+        If a header was changed only just now, the binary is fetched at once: the header may change again before the helper
+        reads it. That binary has generic code only, none for the launched sizes.
         """
         from kcl.drivers.pocl import asking
 
@@ -178,7 +176,7 @@ class Pocl(Driver):
         )
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Write jobs: the driver will have compiled the code of the program. Start a helper if it is time."""
+        """Write jobs for promises, and start a helper if `KCL_PROMOTE` says so."""
         with layers.binary().reporting("start the helper"):
             if promises:
                 _state().helper.request(promises)
@@ -188,12 +186,12 @@ class Pocl(Driver):
                     client.start(settings.folder("kcl"))
 
     def unseen(self, promises: tuple[Promise, ...]) -> None:
-        """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
+        """Write jobs for promises whose launches kcl does not see; a helper starts for them when the process ends."""
         with layers.binary().reporting("ask a helper for the binary"):
             _state().helper.request_late(promises)
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
-        """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
+        """Remember a program made from an entry, to check at the end whether the entry lacked code."""
         if entry.metadata.get("place") and layers.binary().options.promote != "off":
             _state().loaded[slot.address] = slot, entry.metadata
 
@@ -220,7 +218,7 @@ class Pocl(Driver):
         return False
 
     def pending(self) -> OpenJobs | None:
-        """Return the entries in the jobs."""
+        """Return the entries in the job queue."""
         from kcl.drivers.pocl import jobs
 
         return jobs.pending(settings.folder("kcl"))
@@ -232,18 +230,18 @@ class Pocl(Driver):
         return client.quiet(folder, seconds)
 
     def damaged(self, folders: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Judge the files of PoCL's cache by their form."""
+        """Yield the damaged files of PoCL's cache; they are checked by their form."""
         from kcl.drivers.pocl import files
 
         return files.damaged(folders)
 
     def files(self, binary: bytes) -> dict[str, bytes]:
-        """Return the bitcode and the native code in a container of PoCL's."""
+        """Return the bitcode and the native code in a binary of PoCL's."""
         return poclbin.read(binary).files() if binary.startswith(poclbin.MAGIC) else {}
 
 
 def _holds(path: str, content: bytes) -> bool:
-    """Return True if a file holds these bytes, or is missing."""
+    """Return True if a file has exactly this content, or is missing."""
     try:
         with trust.open_to_read(path) as stream:
             return stream.read(len(content) + 1) == content

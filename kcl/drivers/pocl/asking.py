@@ -1,6 +1,6 @@
-"""Asking: what a process wants of PoCL's helper. It writes jobs, waits for an entry, and hands over code that entries lack.
+"""The user's process and PoCL's helper: it writes jobs, waits for entries, and reports code that entries lack.
 
-A run of which every program hits wants nothing of the helper, and does not import this module.
+A run in which every program hits does not import this module.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     from kcl.programs.driver import Progress, Promise
     from kcl.programs.program_key import ProgramSlot
 
-# How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.
+# The seconds to wait for a helper that shows no progress. The second is for `KCL_STRICT=hit`, under which only the
+# helper's entry helps.
 _PATIENCE = 2.0
 _STRICT_PATIENCE = 60.0
 
 
 class HelperUse:
-    """The jobs of this process for a helper, and its waiting for one.
+    """The jobs that this process has written for a helper, and its waits for them.
 
-    `asked` has the key and the options of each program whose job was written, by address: later launches may need
-    further code. It has the device of a program that was made of an entry: an entry that was made elsewhere may name an
-    equal device. `late` are the addresses of programs whose launches kcl does not see: their code is there as the
-    process ends. `stall` is how long the helper has shown no progress. `worth` are the seconds that it takes to build the
-    programs awaited so far, less those waited. `in_vain` is True after a wait that brought no entry.
+    `asked` has, by address, the key and the options of each program with a job, since later launches may need more code;
+    also the device if the program was made from an entry, since an entry from elsewhere may name an equal device. `late`
+    are the addresses of programs whose launches kcl does not see: their code is complete when the process ends. `stall`
+    measures how long the helper has shown no progress. `worth` is the time in seconds that building the awaited programs
+    would take, less the time waited. `in_vain` is True after a wait that brought no entry.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class HelperUse:
         self.in_vain = False
 
     def request(self, promises: Iterable[Promise]) -> None:
-        """Write jobs, and remember their programs."""
+        """Write the jobs of promises, and remember their programs."""
         for address, entry in promises:
             options = entry.metadata["build_options"]
             self.asked.setdefault(address, (entry.key, options, None))
@@ -67,19 +68,19 @@ class HelperUse:
     def wait(self, slot: ProgramSlot) -> bool:
         """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
-        A build is fast if PoCL's own cache has the program. Else the wait ends after two seconds in which the helper has
-        done nothing, or as many as the builds and first launches of all programs that were awaited take.
+        A build is fast if PoCL's own cache has the program. Otherwise the wait ends after two seconds without progress of
+        the helper, or once all waits together have taken as long as building and launching the awaited programs would.
         """
         layer, digest, folder = layers.binary(), slot.key.digest, settings.folder("kcl")
         if slot.address in self.late:
             if layer.options.promote == "background":
-                # The program is built again: it was launched meanwhile.
+                # The program is built a second time, so it was launched meanwhile, and its code is complete.
                 client.start(folder)
             return False
         queue = jobs.JobQueue(folder)
         job = queue.find(digest)
         if job is None:
-            # The job has gone: a helper may have done it already.
+            # Without a job there is nothing to wait for, unless a running helper has just done it.
             return queue.has_helper()
         starts = layer.options.promote != "off"
         if "hit" in layer.options.strict:
@@ -108,7 +109,7 @@ class HelperUse:
             told = progress or (
                 lambda done, total: line.say(f"completing entries: {done} of {total}")
             )
-            # A job in work may lack the size of a later launch.
+            # First the jobs that are there: one in work may lack the size of a later launch.
             if self.asked:
                 client.idle(folder, seconds, told, starts=True)
             with layers.binary().reporting("complete entries"):
@@ -118,7 +119,7 @@ class HelperUse:
         return done
 
     def complete(self, partial: list[ProgramSlot]) -> None:
-        """Have a helper add the code that entries lack: `partial` ones, and those of programs that were asked for."""
+        """Have a helper add the code that entries lack: those in `partial`, and those with jobs of this process."""
         try:
             self._hand_over(partial)
         finally:
@@ -126,7 +127,7 @@ class HelperUse:
                 client.start(settings.folder("kcl"))
 
     def _hand_over(self, partial: list[ProgramSlot]) -> None:
-        """Write jobs for the code that PoCL compiled and no entry has."""
+        """Write jobs for code that PoCL has compiled and that the entries lack."""
         cache = foreign.active_directory("pocl")
         self.late.clear()
         if cache is None:
@@ -135,7 +136,7 @@ class HelperUse:
             self.asked[slot.address] = slot.key, slot.options.text, slot.device
         promises, kernels = list[tuple[str, Entry]](), set[str]()
         for address, (key, options, device) in [*self.asked.items()]:
-            # A helper may have completed the entry since.
+            # Read anew, since a helper may have completed the entry meanwhile.
             entry = layers.binary().look_up(address, key).entry
             if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
                 continue
@@ -154,7 +155,7 @@ class HelperUse:
 
 
 def facts(options: str) -> dict[str, Any]:
-    """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
+    """Return the metadata that the helper needs: the store, the options, the variables, and PoCL's own cache."""
     return {
         "binaries": layers.binary().place,
         "build_options": options,
@@ -166,10 +167,10 @@ def facts(options: str) -> dict[str, Any]:
 def complete_early(
     slot: ProgramSlot, entry: Entry, ask: Callable[[], Entry | None]
 ) -> Entry | None:
-    """Return an entry with the binary that `ask` gets, None where the helper can ask for it as well.
+    """Return the entry with the binary from `ask` if a header is newer than this process; else None.
 
-    A header that was written since kcl was imported may be another one before the helper reads it. No path of this
-    process is in the entry, as if the helper had made it.
+    Such a header may change again before the helper reads it. As in the helper's entries, paths of this process are
+    removed.
     """
     source = entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     try:
@@ -190,10 +191,10 @@ def complete_early(
 
 
 def _is_built(job: Entry, in_vain: bool) -> bool:
-    """Return True if PoCL's cache here has the program of a job, and the code of its launches.
+    """Return True if PoCL's own cache has the program of a job, so that building it is fast.
 
-    The process that wrote the job built it there, and PoCL may still compile at a launch as long as that process runs.
-    After a wait in vain the program is enough: a slow helper would be awaited for each one.
+    The process that wrote the job built it there. As long as that process runs, code for its launches may be missing. After
+    a wait in vain that does not matter: else a slow helper would be awaited for each program.
     """
     about = job.metadata
     cache, writer = about.get("pocl_cache"), str(about.get("process", ""))

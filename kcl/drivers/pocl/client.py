@@ -1,9 +1,8 @@
-"""The helper as other processes see it: they write jobs for it, start it, wait for it, and end it.
+"""The helper seen from other processes: they write jobs for it, start it, wait for it, and end it.
 
 The first process writes a job (`request`) and goes on; the helper writes the entry into the binary store and deletes
-the job. A later process that finds the job instead of the entry waits for it, within bounds (`wait`). Correct results
-need none of this: without a helper programs are built from source as usual. `kcl.drivers.pocl.asking` says when a
-process does which.
+the job. A later process that finds the job but no entry waits for it, within bounds (`wait`). Without a helper programs
+are built from source as usual. `kcl.drivers.pocl.asking` decides when a process does what.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kcl.cache.locks import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host, setting_of
 from kcl.errors import CacheFault
 
-# An idle helper ends in a few hundredths of a second; a stopped one is left behind.
+# The longest wait for the end of an idle helper, which takes a few hundredths of a second unless it is stopped.
 _END_SECONDS = 2.0
 _IGNORED = frozenset(
     {
@@ -38,7 +37,7 @@ DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 def request(folder: str, address: str, job: Entry) -> None:
-    """Ask for the binary of a program: write a job below the kcl folder.
+    """Write a job below the kcl folder: it asks the helper for the binary of a program.
 
     `address` is the place of the entry in the binary store. `job` is the entry without its binary; its metadata
     also names "platform", "device", "kernels", "options", "binaries" (the store's directory), "pocl_cache" (PoCL's
@@ -54,27 +53,27 @@ def request(folder: str, address: str, job: Entry) -> None:
     # The working directory may have been removed.
     with suppress(OSError):
         facts["directory"] = os.getcwd()
-    # Of the variables that change code the values count that the build has read.
+    # Variables that change code have the values that the build has read.
     others = facts["environment"].items()
     facts["environment"] = {
         **{name: value for name, value in others if name not in foreign.CODE_VARIABLES},
         **job.metadata["environment"],
     }
     entry, queue = Entry(job.key, {**job.metadata, **facts}, job.parts), JobQueue(folder)
-    # Without locks, or for an unknown container, nobody can complete the job.
+    # Without locks, or if PoCL writes an unknown format, no helper can do the job.
     if process.HAS_LOCKS and not queue.unknown(setting_of(entry)):
         queue.add(entry)
 
 
 class Stall:
-    """The seconds that a process has waited since the helper last showed progress, and the mark of that."""
+    """The seconds that a process has waited since the helper's last progress, and the mark of that progress."""
 
     def __init__(self, seconds: float = 0.0, mark: int = 0) -> None:
         self.seconds = seconds
         self.mark = mark
 
     def note(self, seconds: float, mark: int) -> None:
-        """Note that many further seconds; another mark is progress."""
+        """Add seconds of waiting; if the mark differs there was progress, and the count starts at 0."""
         self.seconds = self.seconds + seconds if mark == self.mark else 0.0
         self.mark = mark
 
@@ -87,15 +86,15 @@ def wait(
     most: float = inf,
     starts: bool = True,
 ) -> float:
-    """Wait until the job of a key digest has gone; return the seconds waited, and note the stall of the helper.
+    """Wait until the job of a key digest is done; return the seconds waited, and update `stall`.
 
-    The wait ends after `patience` seconds without progress, those of earlier waits included, or `most` in all. It ends
-    at once if no helper will do the job soon: it is stopped, this host lacks the device, or none is alive and none can
-    be started. With `starts` this process may start one.
+    The wait ends after `patience` seconds without progress, earlier waits included, or after `most` seconds. It ends at
+    once if no helper will do the job soon: the helper is stopped, this host lacks the device, or no helper runs and none
+    can be started. With `starts` this process may start one.
     """
     queue, pause = JobQueue(folder), 0.005
     began = before = time.monotonic()
-    # Other threads wait side by side: each adds its seconds to what it found.
+    # A copy, since several threads may wait: each counts its own seconds.
     mine = Stall(stall.seconds, stall.mark)
     mine.note(0.0, queue.progress())
     while mine.seconds < patience and before - began < most:
@@ -116,16 +115,16 @@ def wait(
 
 
 def dismiss(folder: str) -> None:
-    """End a helper that has nothing to do, and wait for its end: then no process writes below the folder."""
+    """End the helper if it has nothing to do, and wait for its end, so that no process writes below the folder."""
     queue = JobQueue(folder)
     if not queue.due():
         queue.end_helper(_END_SECONDS)
 
 
 def quiet(folder: str, seconds: float) -> bool:
-    """End the helper and drop all jobs; return False if it still runs after that time: entries may reappear."""
+    """End the helper and drop all jobs; return False if it still runs after `seconds` and may add entries."""
     queue = JobQueue(folder)
-    # The lock of another user is no lock of this user's helper.
+    # A lock file of another user cannot be opened: then no helper of this user runs.
     with suppress(OSError):
         if not queue.end_helper(seconds):
             return False
@@ -142,10 +141,10 @@ def idle(
     progress: Callable[[int, int], object] | None = None,
     starts: bool = False,
 ) -> bool:
-    """Wait until this host has no job; return False when time is over, or if no helper works on the jobs.
+    """Wait until all jobs for this host are done; return False after `seconds`, or if no helper works on them.
 
-    `progress` is called with two numbers: the jobs that have gone since the call, and all jobs. With `starts` a
-    helper is started once if none lives: another process may have dismissed the last one.
+    `progress(done, total)` is called with the jobs done since the call. With `starts` a helper is started once if none
+    runs, since another process may have ended the last one.
     """
     queue, end = JobQueue(folder), time.monotonic() + seconds
     total, shown = 0, -1
@@ -168,9 +167,9 @@ def idle(
 
 
 def start(folder: str) -> bool:
-    """Start a helper for the jobs below the kcl folder if none is alive; return False if none can be started.
+    """Start a helper for the jobs below a kcl folder unless one runs; return False if none can be started.
 
-    The helper inherits the lock that this process takes: no moment is without a holder.
+    This process takes the helper's lock and the helper inherits it, so that no second one can start in between.
     """
     queue = JobQueue(folder)
     if queue.has_helper() or not queue.due():
@@ -179,7 +178,7 @@ def start(folder: str) -> bool:
     if command is None:
         return False
     lock = queue.lock()
-    # Without the lock another process was faster.
+    # None if another process is just starting a helper.
     if lock is not None:
         try:
             _spawn([*command, str(lock)], lock)
@@ -189,7 +188,7 @@ def start(folder: str) -> bool:
 
 
 def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the drivers read and that may change their results."""
+    """Return the variables of drivers that may change their results."""
     return {
         name: value
         for name, value in sorted(environment.items())
@@ -202,11 +201,11 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def _command(folder: str) -> list[str] | None:
     """Return the helper's command line; None if this interpreter cannot be started again.
 
-    The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
+    The helper runs in isolated mode, without modules of the user: it needs only kcl and the standard library.
     """
     rank = str(os.getpid()) if settings.batch() else ""
     arguments = [folder, pyopencl_folder(), rank]
-    # PyInstaller's program starts as the helper, too.
+    # A program frozen by PyInstaller starts itself as the helper.
     if frozen := getattr(sys, "_kcl_helper", ""):
         return [sys.executable, frozen, *arguments]
     if not settings.is_python():
@@ -217,11 +216,11 @@ def _command(folder: str) -> list[str] | None:
 
 
 def _spawn(command: list[str], descriptor: int) -> None:
-    """Start a process that no launcher waits for: no stream, no descriptor but one, a session of its own."""
+    """Start a detached process: without streams, with one inherited descriptor, in a session of its own."""
     import subprocess
 
     null = subprocess.DEVNULL
-    # The shell leaves the helper to init: the user's process has no unknown child.
+    # By a shell that exits at once, so that the helper is a child of init and not of the user's process.
     subprocess.run(
         ["/bin/sh", "-c", '"$0" "$@" &', *command],
         stdin=null,
@@ -230,7 +229,7 @@ def _spawn(command: list[str], descriptor: int) -> None:
         pass_fds=(descriptor,),
         start_new_session=True,
         cwd="/",
-        # The variable has PyInstaller's program start anew, and not as a part of this one.
+        # With the variable a program frozen by PyInstaller starts as a new instance.
         env=settings.environment_alone() | {"PYINSTALLER_RESET_ENVIRONMENT": "1"},
         check=False,
     )

@@ -1,9 +1,8 @@
-"""A job to a complete entry: build in a private PoCL cache, add the specialised code, ask, prove, publish.
+"""Makes a complete entry from a job: builds in a private PoCL cache, adds the specialised code, gets the binary.
 
-PoCL is slow to give out a binary since it compiles the generic function of every kernel, unless its cache holds it.
-Here a stub stands in the place of that function, and is cut out of the binary again. The result is never trusted:
-the binary is loaded into an emptied cache before it is published. Where anything is unexpected the binary is made
-again without stubs.
+PoCL compiles a generic function of each kernel before it returns a binary, unless its cache has one. To save that time
+kcl puts a stub into the cache, and cuts it out of the binary again. The result is tested before it is published: the
+binary is loaded with an emptied cache. If anything is unexpected the binary is made again without stubs.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kcl.drivers.pocl.poclbin import sizes_by_kernel, specialised_paths
 from kcl.errors import DamagedEntry
 from kcl.programs.program_key import headers_stand, parsed
 
-# The facts in a job that only the helper reads: paths and processes are in no entry.
+# The metadata of a job that only the helper reads; entries must not contain paths and process ids.
 _FOR_THE_HELPER = frozenset(
     {
         "address",
@@ -38,25 +37,25 @@ _FOR_THE_HELPER = frozenset(
         "process",
     }
 )
-# After this time the code of a launched kernel should be there.
+# The age of a job at which the code of a launched kernel should be in the user's cache.
 _LAUNCH_SECONDS = 2.0
-# The same while the process lives and no code is there yet.
+# The same while the user's process lives and has no code yet.
 _COMPILE_SECONDS = 20.0
 _SEED_SECONDS = 60.0
 _PAUSE = 0.02
 
 
 class Workshop:
-    """Makes entries complete, one after the other, for one device with one private PoCL cache."""
+    """Completes entries one after the other, for one device, in one private PoCL cache."""
 
     def __init__(self, device: Device, cache: WorkCache) -> None:
         self._device = device
         self._cache = cache
 
     def make(self, job: Entry, written: float) -> None:
-        """Publish the entry of a job that was written then; any error that this raises makes the job hopeless.
+        """Complete and publish the entry of a job. An error means that the job cannot be done.
 
-        A job whose headers have changed is of no use: no program has its key any more.
+        `written` is the time of the job. If headers have changed since, nothing is published: no program has this key now.
         """
         layer = layers.at(settings.BINARY, str(job.metadata["binaries"]))
         before = _published(layer, job)
@@ -65,7 +64,7 @@ class Workshop:
             if set(_users_code(job, place)) <= _code_in(before, place).keys():
                 return
         try:
-            # Include directories may be relative.
+            # Relative include directories begin at the working directory of the user's process.
             with suppress(OSError):
                 os.chdir(str(job.metadata.get("directory", "/")))
             if not _headers_stand(job):
@@ -75,7 +74,7 @@ class Workshop:
             except poclbin.UnknownContainer:
                 raise
             except (ValueError, RefusedCall):
-                # The long way: without the user's bitcode, and without stubs.
+                # Once more without the user's bitcode and without stubs.
                 self._cache.wipe()
                 made = self._make(job, written, before, False)
             is_current = _headers_stand(job)
@@ -87,7 +86,7 @@ class Workshop:
     def _make(
         self, job: Entry, written: float, before: Entry | None, short_cut: bool
     ) -> tuple[bytes, str, dict[str, bytes]]:
-        """Return the proven binary, its place and its specialised code."""
+        """Return the tested binary, its place in PoCL's cache, and its specialised code."""
         text, user = str(job.metadata["build_options"]), job.metadata.get("pocl_cache")
         options = text.encode("utf-8", "surrogatepass")
         directories = [self._cache.path, *filter(None, [user])]
@@ -113,7 +112,7 @@ class Workshop:
             has_debug_information = any(option.startswith("-g") for option in text.split())
             if short_cut and not has_debug_information and traces.are_left(blob):
                 raise ValueError("the user's bitcode names an unknown directory")
-            # The cache is emptied, so that all that is loaded now comes from the binary.
+            # Removed from the cache, so that all files that are loaded now come from the binary.
             self._cache.forget(place)
             with closing(self._device.from_binary(blob, options)) as proof:
                 proof.create_kernels(kernels)
@@ -127,7 +126,7 @@ class Workshop:
         return blob, place, code
 
     def _seed(self, user: str, written: float, before: Entry | None) -> None:
-        """Take the user's bitcode: a build from source is 20 times faster with it."""
+        """Copy the user's bitcode, with which a build from source is 20 times faster."""
         if before is not None:
             self._cache.seed_one(user, str(before.metadata.get("place")))
         else:
@@ -135,9 +134,9 @@ class Workshop:
 
 
 def is_ready(job: Entry, written: float, place: str) -> bool:
-    """Return True if the user's cache has the code of every launched kernel, or the wait for it is over.
+    """Return True if the user's PoCL cache has the code of every launched kernel, or if it is not worth waiting longer.
 
-    `written` is the time of the job in seconds since the epoch, `place` that of its program in PoCL's caches.
+    `written` is the time of the job in seconds since the epoch, `place` the program's place in PoCL's caches.
     """
     about = job.metadata
     if about.get("pocl_cache") is None:
@@ -148,15 +147,15 @@ def is_ready(job: Entry, written: float, place: str) -> bool:
     is_alive = about.get("host") == host() and bool(state_of(str(process)))
     wanted = about["kernels"] if launched is None else launched
     if has_code(wanted, there) or age < 0 or (process and not is_alive):
-        # A process that has ended compiles no more code.
+        # The code is complete, or no more will come, since the process has ended.
         return True
-    # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
+    # If even the bitcode is missing, the process's PoCL uses another directory, and waiting is of no use.
     built = os.path.exists(f"{about['pocl_cache']}/{place}/{BITCODE}")
     return age > (_COMPILE_SECONDS if is_alive and built and not there else _LAUNCH_SECONDS)
 
 
 def _users_code(job: Entry, place: str) -> list[str]:
-    """Return the paths of the code of a program that the user's PoCL has made so far."""
+    """Return the paths of the specialised code that the user's PoCL has made for a program so far."""
     cache = job.metadata.get("pocl_cache")
     return [] if cache is None else specialised_paths(cache, place)
 
@@ -169,14 +168,14 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
 
 
 def _headers_stand(job: Entry) -> bool:
-    """Return True if the headers are those of the build."""
+    """Return True if the headers are still those of the build."""
     source = job.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(job.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
     return headers_stand(source, parsed(str(job.metadata["build_options"]), beside), job.key)
 
 
 def _published(layer: Layer, entry: Entry) -> Entry | None:
-    """Return the published entry, if it has the same key and a binary."""
+    """Return the entry that is published already, if it has the same key and a binary."""
     try:
         published = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
@@ -186,7 +185,7 @@ def _published(layer: Layer, entry: Entry) -> Entry | None:
 
 
 def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:
-    """Return the specialised code in an entry's binary, if the binary is of the same program."""
+    """Return the specialised code in an entry's binary; none if the binary belongs to another program."""
     try:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:
@@ -202,7 +201,7 @@ def _publish(
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
     complete = has_code(kernels, sizes)
     if before is not None and before.metadata.get("complete") and not complete:
-        # A complete entry is never replaced by a lesser one.
+        # A complete entry is never replaced by an incomplete one.
         return
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}
     about = {"place": place, "specialisations": sizes, "complete": complete, "bytes": len(blob)}

@@ -1,18 +1,17 @@
-"""PoCL's cache directories: the helper's own, which it writes, and the user's, which is only read.
+"""PoCL's cache directories: the helper's own, which it writes, and the user's, which it only reads.
 
     <cache>/<2 letters>/<37 letters>/program.bc                           bitcode of a program
     <cache>/<2 letters>/<37 letters>/last_accessed                        touched whenever the program is built
     <cache>/<2 letters>/<37 letters>/<kernel>/<local size>/<kernel>.so    specialised code; PoCL 7.2 may write <kernel>.o
 
-From PoCL 4 on the names of folders and files have a long kernel's name in two shortened forms
+The letters are the program's *place*: a digest of source, options and device, the same in every cache directory. From
+PoCL 4 on a long kernel's name is shortened, in one way for folders and in another for files
 (`kcl.drivers.pocl.poclbin`).
 
-The letters are a digest of source, options and device: the same in every cache directory.
-
-PoCL keeps no digests, and a program that needs a damaged file ends the process. Two builds of one program differ in
-their bytes. So a file is judged by its form: a library is an ELF file with its section table inside it, bitcode is a
-chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl` compares files with the
-bytes of an entry.
+PoCL keeps no digests of these files, and crashes if one is damaged. Two builds of one program differ in their bytes, so
+a file can only be checked by its form: a library is an ELF file that contains its section table, bitcode is a chain of
+blocks that ends with the file (LLVM's bitstream format). If an entry has the file, `kcl.drivers.pocl` compares the bytes
+instead.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ from kcl.drivers.pocl.poclbin import GENERIC, is_code, is_folder_of, specialised
 
 BITCODE = "program.bc"
 ACCESSED = "last_accessed"
-# The length of a kernel's name that every PoCL writes in full.
+# The longest kernel name that every PoCL writes in full.
 _LONGEST_NAME = 59
 _ENTER_BLOCK = 1
-# The numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter.
+# The numbers of two blocks that bitcode must have: the module, and its names, after which PoCL's bitcode ends.
 _NEEDED = {8, 23}
 
-# A shared library behind its header, in the layout of the System V gABI: form and numbers. Its names follow at 400.
+# A shared library without its header, as (struct format, numbers) in the layout of the System V gABI. Its names follow
+# at offset 400.
 _STUB = (
     # what is loaded, up to the largest page that Linux uses; the dynamic section; a stack without code
     ("<IIQQQQQQ", 1, 6, 0, 0, 0, 656, 656, 0x10000),
@@ -55,14 +55,14 @@ _NAMES_SIZE = 256
 
 
 class WorkCache:
-    """A PoCL cache directory that only this process uses. A program in it is named by its place, ``XX/YYY``."""
+    """A PoCL cache directory that only this process uses. A program in it is known by its place, ``XX/YYY``."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._seeded: set[str] = set()
 
     def seed(self, user: str, since: float) -> None:
-        """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
+        """Copy the bitcode that the user's PoCL built since a time: a build from source is 20 times faster with it."""
         for place in _programs(user):
             with suppress(OSError):
                 touched = os.lstat(f"{user}/{place}/{ACCESSED}").st_mtime
@@ -71,13 +71,13 @@ class WorkCache:
                     self.seed_one(user, place)
 
     def seed_one(self, user: str, place: str) -> None:
-        """Copy the bitcode of one program, if it is there and fit to be read."""
+        """Copy the bitcode of one program, if it is there and whole."""
         content = _trusted_content(f"{user}/{place}/{BITCODE}")
         if not bitcode_fault(content):
             _write(f"{self.path}/{place}/{BITCODE}", content)
 
     def used(self) -> str:
-        """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
+        """Return the place of the program that was built; raise `ValueError` unless there is exactly one."""
         places = _programs(self.path)
         if len(places) != 1:
             raise ValueError(f"{len(places)} programs in PoCL's cache where one was built")
@@ -89,9 +89,9 @@ class WorkCache:
             _write(f"{self.path}/{place}{path}", content)
 
     def plant_stubs(self, place: str, kernels: Iterable[str]) -> list[str]:
-        """Put a stub where PoCL looks for a generic function, unless one is there; return the stubs' paths.
+        """Put a stub where PoCL looks for the generic function of each kernel, unless it is there; return the stubs' paths.
 
-        PoCL compiles the function of a kernel with a long name: versions differ in its path.
+        A kernel with a long name gets none, since versions of PoCL differ in its path: PoCL compiles its function.
         """
         stubs = []
         for kernel in kernels:
@@ -113,24 +113,24 @@ class WorkCache:
         return contents
 
     def clear(self) -> None:
-        """Remove every program that was built; the programs that were only seeded stay."""
+        """Remove the programs that were built; bitcode that was only copied stays."""
         for place in _programs(self.path):
             self.forget(place)
 
     def wipe(self) -> None:
-        """Remove every program, the seeded ones too."""
+        """Remove all programs, the copied bitcode too."""
         for name in os.listdir(self.path):
             self.forget(name)
 
     def forget(self, place: str) -> None:
-        """Remove the program; no file beside the programs."""
+        """Remove a program's folder."""
         shutil.rmtree(f"{self.path}/{place}", ignore_errors=True)
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
-    """Return the code that the user's PoCL made for a program, by its path.
+    """Return path -> content of the specialised code that the user's PoCL made for a program.
 
-    Only whole libraries count, in regular files that only this user can write.
+    Only undamaged libraries count, in regular files that only this user can write.
     """
     contents = {}
     for path in specialised_paths(user, place):
@@ -141,12 +141,12 @@ def specialised_files(user: str, place: str) -> dict[str, bytes]:
 
 
 def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
-    """Return True if each kernel has code in one of the folders that are the keys of `sizes_by_kernel`."""
+    """Return True if each kernel has specialised code; the keys of `sizes` are the folders of `sizes_by_kernel`."""
     return all(any(is_folder_of(folder, kernel) for folder in sizes) for kernel in kernels)
 
 
 def damaged(folders: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the path of each damaged file below folders of PoCL's cache, with a description; skip others' files."""
+    """Yield the path of each damaged file below folders of PoCL's cache, with a description; other files are skipped."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:
@@ -157,7 +157,7 @@ def damaged(folders: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def library_fault(content: bytes) -> str:
-    """Describe the damage of a shared library; empty where it has all its bytes, and on systems without ELF."""
+    """Describe the damage of a shared library; empty if it is whole, and on systems without ELF."""
     if not content:
         return "it is empty"
     if sys.platform != "linux":
@@ -171,7 +171,7 @@ def library_fault(content: bytes) -> str:
 
 
 def bitcode_fault(content: bytes) -> str:
-    """Describe the damage of LLVM bitcode; empty where its blocks end where the file ends."""
+    """Describe the damage of LLVM bitcode; empty if its last block ends exactly at the end of the file."""
     if not content:
         return "it is empty"
     if content[:4] != b"BC\xc0\xde" or len(content) % 4:
@@ -179,8 +179,8 @@ def bitcode_fault(content: bytes) -> str:
     words = struct.unpack(f"<{len(content) // 4}I", content)
     position, blocks = 1, set()
     while position < len(words):
-        # Two bits say that a block begins; its number and the width of its codes follow, up to the
-        # end of the word.
+        # The first word of a block: two bits that say so, the block's number, the width of its codes. The second word
+        # has its length.
         if words[position] & 3 != _ENTER_BLOCK:
             return "it is no chain of blocks"
         blocks.add(words[position] >> 2 & 0xFF)
@@ -189,10 +189,10 @@ def bitcode_fault(content: bytes) -> str:
 
 
 def _fault(path: str) -> str:
-    """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
+    """Describe the damage of a file; empty if it is whole, missing, or not readable for this user."""
     try:
         with trust.open_to_read(path) as stream:
-            # A FIFO may give None.
+            # `read` returns None for an empty FIFO.
             content = stream.read() or b""
     except (FileNotFoundError, PermissionError):
         return ""
@@ -202,7 +202,7 @@ def _fault(path: str) -> str:
 
 
 def _programs(cache: str) -> list[str]:
-    """Return the places of the programs that were built in a cache directory."""
+    """Return the places of the programs that were built with a cache directory."""
     marks = glob.glob(f"??/*/{ACCESSED}", root_dir=cache)
     return [os.path.dirname(path) for path in marks]
 
@@ -221,10 +221,10 @@ def _write(path: str, content: bytes) -> None:
 
 
 def stub(symbol: str) -> bytes:
-    """Return a small shared library for this machine that has `symbol`, and no code behind it.
+    """Return a small shared library for this machine that defines `symbol`, without code.
 
-    PoCL opens the library and looks the symbol up when it is asked for a binary, but runs nothing of it. Raises
-    `ValueError` where the running program is not a 64-bit little-endian ELF file.
+    When PoCL is asked for a binary, it opens the library and looks the symbol up, but does not call it. Raises `ValueError`
+    if the running program is not a 64-bit little-endian ELF file.
     """
     own = b""
     with suppress(OSError), process.proc("self/exe") as stream:

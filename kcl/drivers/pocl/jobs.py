@@ -1,15 +1,15 @@
-"""The pending queue on disk, and the lock that says whether a helper is alive.
+"""The queue of jobs on disk, and the lock that says whether a helper is running.
 
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
-    <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
-    <folder>/pending/<setting>/.writes-<number>  PoCL writes containers of that version, which kcl does not read
-    <folder>/pending/.failed-<digest>            why a job failed and was dropped, until one of its key is done
-    <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
-    <folder>/pending/work-<host>-<process>        that helper's own PoCL cache
+    <folder>/pending/<setting>/.lacks-<host>     this host has no device for these jobs
+    <folder>/pending/<setting>/.writes-<number>  PoCL writes containers of this version, which kcl cannot read
+    <folder>/pending/.failed-<digest>            why the job of this key failed and was dropped, until another one succeeds
+    <folder>/pending/<host>.lock                 locked (flock) by the helper of this host, with its process id
+    <folder>/pending/work-<host>-<process>        the helper's own PoCL cache
 
-A setting is a digest of the drivers' variables, the platform and the device: a helper can do all jobs of one setting.
-A job is written and verified as every entry is. Hosts that share a home directory share the jobs, and each has a lock
-of its own: a lock on a network file system may span hosts or fail.
+A setting is a digest of the drivers' variables, the platform and the device: one process can do all jobs of a setting.
+A job has the form of an entry and is verified like one. Hosts that share a home directory share the jobs, but each has
+its own lock, since a lock on a network file system may or may not work across hosts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOCK_AGE = 86400.0
 
 
 class Job(NamedTuple):
-    """A job as the queue lists it, before it is read; `written` is a time in seconds since the epoch."""
+    """A job in the queue, not yet read; `written` is a time in seconds since the epoch."""
 
     setting: str
     digest: str
@@ -63,11 +63,11 @@ class JobQueue:
         self.folder = os.path.join(os.path.abspath(folder), places.PENDING)
         self._files = Directory(self.folder)
         self._lock_path = f"{self.folder}/{host()}.lock"
-        # The process id of a helper follows.
+        # The beginning of the path of a helper's own cache; its process id follows.
         self.work = f"{self.folder}/{places.HELPER_WORK}{host()}-"
 
     def add(self, entry: Entry) -> None:
-        """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
+        """Write a job; an earlier one of the same key is replaced. Raises a store's errors."""
         self._files.put(f"{setting_of(entry)}/{entry.key.digest}", entry.pack())
 
     def jobs(self) -> list[Job]:
@@ -81,11 +81,11 @@ class JobQueue:
         return sorted(listed, key=lambda job: job.written)
 
     def due(self) -> list[Job]:
-        """Return the jobs that a helper of this host can do, oldest first: it has the device."""
+        """Return the jobs that a helper of this host can do, oldest first."""
         return [job for job in self.jobs() if not self.is_lacking(job.setting)]
 
     def read(self, job: Job) -> Entry | None:
-        """Return the entry in a job; None if it is gone or damaged, and then it is dropped."""
+        """Return the entry in a job; None if the job is gone or damaged. A damaged one is dropped."""
         try:
             blob = self._files.get(job.address)
             return None if blob is None else entry_at(job.address, blob)
@@ -94,7 +94,7 @@ class JobQueue:
             return None
 
     def drop(self, address: str, failure: str = "") -> None:
-        """Forget a job; it is no error if it is gone. The reason of its `failure` stays for people."""
+        """Remove a job; a missing one is no error. A `failure` is kept as a note for reports."""
         self._files.delete(address)
         note = f"{self.folder}/{_FAILED}{address.partition('/')[2]}"
         with suppress(OSError):
@@ -104,7 +104,7 @@ class JobQueue:
             else:
                 os.unlink(note)
         with suppress(OSError):
-            # A folder that holds anything stays.
+            # Only an empty folder is removed.
             os.rmdir(os.path.dirname(f"{self.folder}/{address}"))
 
     def find(self, digest: str) -> Job | None:
@@ -112,11 +112,11 @@ class JobQueue:
         return next((job for job in self.jobs() if job.digest == digest), None)
 
     def is_lacking(self, setting: str) -> bool:
-        """Return True if no helper of this host can do the jobs of a setting: it found no device, or has no lock."""
+        """Return True if no helper of this host can do the jobs of a setting: without the device, or without locks."""
         return not process.HAS_LOCKS or os.path.lexists(f"{self.folder}/{setting}/{_LACKS}{host()}")
 
     def unknown(self, setting: str = "*") -> list[int]:
-        """Return the versions of PoCL's containers that this kcl does not read, of one setting or of all."""
+        """Return the container versions that PoCL writes and this kcl cannot read, for one setting or for all."""
         paths = glob.glob(f"{glob.escape(self.folder)}/{setting}/{_WRITES}*")
         numbers = {path.rpartition("-")[2] for path in paths}
         return sorted(
@@ -124,7 +124,7 @@ class JobQueue:
         )
 
     def note_unknown(self, setting: str, version: int) -> None:
-        """Note that the PoCL of a setting writes containers of an unknown version, and drop the setting's jobs."""
+        """Note that the PoCL of a setting writes an unknown container version, and drop the setting's jobs."""
         with suppress(OSError):
             os.close(trust.open_file(f"{self.folder}/{setting}/{_WRITES}{version}", trust.LOCK))
         for job in self.jobs():
@@ -164,7 +164,7 @@ class JobQueue:
         return texts
 
     def forget_failures(self, most: int = _MOST_NOTES) -> None:
-        """Forget why jobs failed, but for the latest ones."""
+        """Remove the notes on failed jobs, except the `most` latest."""
         with suppress(OSError):
             for path in self._notes()[most:]:
                 os.unlink(path)
@@ -177,16 +177,16 @@ class JobQueue:
     # the helper
 
     def lock(self) -> int | None:
-        """Take the lock of this host's helper; return the descriptor that holds it, None if there is a helper.
+        """Take the lock of this host's helper; return its descriptor, None if there is a helper.
 
-        A process that asks whether a helper is alive holds the lock for an instant: a few tries pass it.
+        A process in `has_helper` holds the lock for an instant, so this tries a few times.
         """
         for _ in range(5):
             descriptor = self._locked(shared=False)
             if descriptor is not None:
-                # The folder may have been removed and made again.
+                # Compared, since the folder may have been removed and made again.
                 if is_at(self._lock_path, descriptor):
-                    # The last helper has ended: its process id must not be taken for a living one.
+                    # The id of the last helper, which has ended, must not be taken for that of a running process.
                     os.truncate(descriptor, 0)
                     return descriptor
                 close_lock(descriptor)
@@ -204,30 +204,30 @@ class JobQueue:
         return False
 
     def holder(self) -> int:
-        """Return the process id of the helper of this host, 0 before it has written that into the lock.
+        """Return the process id in the lock of this host's helper; 0 if there is none.
 
-        The last one's remains until the lock is taken again.
+        The id of a helper that has ended stays there until the lock is taken again.
         """
         with suppress(OSError, ValueError), trust.open_to_read(self._lock_path) as stream:
             return int(stream.read(20).partition(b" ")[0])
         return 0
 
     def note_progress(self) -> None:
-        """Show the processes that wait that the helper has done a job."""
+        """Show waiting processes that the helper makes progress."""
         with suppress(OSError):
             os.utime(self._lock_path)
 
     def progress(self) -> int:
-        """Return a number that changes with each job that the helper of this host has done."""
+        """Return a number that changes with each job that the helper of this host begins."""
         try:
             return os.lstat(self._lock_path).st_mtime_ns
         except OSError:
             return 0
 
     def end_helper(self, seconds: float) -> bool:
-        """Ask the helper of this host to end, and wait for its end; return False if it lives on after `seconds`.
+        """Ask the helper of this host to end, and wait for it; return False if it still runs after `seconds`.
 
-        The job that it is at stays.
+        Its present job stays in the queue.
         """
         end = time.monotonic() + seconds
         while self.has_helper():
@@ -252,7 +252,7 @@ class JobQueue:
 def pending(folder: str) -> OpenJobs:
     """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
-    # Before the jobs are read: a helper may do the last one meanwhile, and end.
+    # Asked before the jobs are read: a helper may do the last one meanwhile, and end.
     has_helper = queue.has_helper()
     here, elsewhere, times = list[Entry](), list[Entry](), list[float]()
     for job in queue.jobs():
@@ -270,7 +270,7 @@ def pending(folder: str) -> OpenJobs:
 
 
 def setting_of(job: Entry) -> str:
-    """Return the name of the setting in which a job can be done: drivers' variables, platform and device."""
+    """Return the setting of a job: a digest of the drivers' variables, the platform and the device."""
     about = [
         sorted(dict(job.metadata.get(name) or {}).items())
         for name in ("environment", "platform", "device")

@@ -1,4 +1,4 @@
-"""The few OpenCL calls of the helper, through ctypes: importing pyopencl would take ten times as long."""
+"""The few OpenCL calls of the helper, by ctypes, since importing pyopencl would take ten times as long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p
 from typing import Any
 
-# The numbers of the facts in OpenCL's header: `CL_PLATFORM_NAME` and so on.
+# The numbers of CL_PLATFORM_NAME and other constants in OpenCL's header.
 _PLATFORM = {"name": 0x0902, "version": 0x0901}
 _DEVICE = {"name": 0x102B, "driver": 0x102D}
 _ANY_DEVICE = c_ulong(0xFFFFFFFF)
@@ -20,10 +20,10 @@ class RefusedCall(Exception):
 
 
 class Library:
-    """The OpenCL library that pyopencl uses; loading it loads no driver yet. A handle is a `c_void_p`."""
+    """The OpenCL library that pyopencl uses. Loading it loads no driver yet. Handles are `c_void_p`."""
 
     def __init__(self, pyopencl: str) -> None:
-        """Load the library behind pyopencl's extension module in the directory `pyopencl`; raise `OSError`."""
+        """Load the library that pyopencl's extension module, in the directory `pyopencl`, is linked to; raise `OSError`."""
         self._functions = _load(pyopencl)
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -33,9 +33,9 @@ class Library:
             raise RefusedCall(f"{name}: {status}")
 
     def make(self, name: str, *arguments: Any) -> c_void_p:
-        """Call a function that returns a handle; raise `RefusedCall` where it makes none."""
+        """Call a function that returns a handle; raise `RefusedCall` if it fails."""
         function, status = getattr(self._functions, name), c_int(0)
-        # By default ctypes takes a result for an int, and would cut the handle.
+        # By default ctypes converts the result to an int, which would cut the handle.
         function.restype = c_void_p
         handle = c_void_p(function(*arguments, byref(status)))
         if status.value or not handle:
@@ -43,7 +43,7 @@ class Library:
         return handle
 
     def device(self, platform: Mapping[str, str], device: Mapping[str, str]) -> Device | None:
-        """Return the device of these names and versions, with a context of its own; ``None`` if there is none."""
+        """Return the device with these names and versions, in a context of its own; ``None`` if there is none."""
         for candidate in self._handles("clGetPlatformIDs"):
             if self._fits("clGetPlatformInfo", candidate, _PLATFORM, platform):
                 for handle in self._handles("clGetDeviceIDs", candidate, _ANY_DEVICE):
@@ -71,7 +71,7 @@ class Library:
         )
 
     def text(self, name: str, handle: c_void_p, fact: int) -> str:
-        """Return a text that an info function has of a handle; raise `RefusedCall`."""
+        """Return the text that an info function, such as clGetDeviceInfo, gives for a handle; raise `RefusedCall`."""
         size = c_size_t(0)
         self.call(name, handle, fact, c_size_t(0), None, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
@@ -115,14 +115,14 @@ class Device:
 
 
 class Program:
-    """A built program; close it."""
+    """A built program, to be released by `close`."""
 
     def __init__(self, library: Library, handle: c_void_p) -> None:
         self._library = library
         self._handle = handle
 
     def binary(self) -> bytes:
-        """Ask for the binary, which PoCL freezes at the first time; raise `RefusedCall`."""
+        """Return the binary; raise `RefusedCall`. PoCL returns the same bytes from the first call on."""
         size, room = c_size_t(0), c_size_t(ctypes.sizeof(c_void_p))
         self._library.call("clGetProgramInfo", self._handle, _BINARY_SIZES, room, byref(size), None)
         buffer = ctypes.create_string_buffer(size.value)
@@ -136,18 +136,18 @@ class Program:
         return [name for name in names.split(";") if name]
 
     def create_kernels(self, names: Sequence[str]) -> None:
-        """Create every kernel once; raise `RefusedCall` where the program lacks one."""
+        """Create and release every kernel; raise `RefusedCall` if the program lacks one."""
         for name in names:
             handle = self._library.make("clCreateKernel", self._handle, name.encode("utf-8"))
             self._library.call("clReleaseKernel", handle)
 
     def close(self) -> None:
-        """Give the program back to the driver."""
+        """Release the program."""
         self._library.call("clReleaseProgram", self._handle)
 
 
 def _load(pyopencl: str) -> ctypes.CDLL:
-    """Load pyopencl's extension module as a library: the OpenCL library it is linked to comes with it."""
+    """Load pyopencl's extension module as a library, which loads the OpenCL library that it is linked to."""
     names = [
         name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")
     ]

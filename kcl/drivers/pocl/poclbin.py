@@ -1,4 +1,4 @@
-"""PoCL's program binaries: find the files, cut some of them out again, and see which files PoCL's cache has beside.
+"""PoCL's program binaries: reads the files inside, removes some of them, and compares them with PoCL's cache.
 
     container = header root* kernel*           exactly as many roots and kernels as the header says; nothing follows
     header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  [roots:u32]  program  [variables:u64]
@@ -16,9 +16,9 @@
 | 11 | 4.0 to 7.1 | if bit 1 of the flags is set, `variables`: the bytes of variables that outlive a launch |
 | 12 | 7.2 | has another description of kernels, and may hold objects in the place of libraries; untried |
 
-struct-size counts the whole kernel, and files-size its files. Of the description only the length is known. The first
-file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. From PoCL 4 on a long name of a
-kernel is shortened in paths. PoCL itself checks none of this.
+struct-size is the size of the whole kernel, files-size that of its files. The rest of the description is not
+interpreted. The first file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. From PoCL 4
+on a long name of a kernel is shortened in paths. PoCL itself checks none of this.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from typing import Any, NamedTuple
 MAGIC = b"poclbin\0"
 VERSIONS = (8, 9, 11, 12)
 BITCODE = "/program.bc"
-# PoCL's name of the code that fits every local size.
+# PoCL's name for the code that fits every local size.
 GENERIC = "0-0-0"
 
 _START = struct.Struct("<8sQIIQ")
 _SIZES = struct.Struct("<QQ")
 _PROGRAM = re.compile(rb"[A-P]{2}/[A-P]{37}\0")
-# The place of the name in the description of a kernel.
+# The offset of the name in the description of a kernel.
 _NAME_AT = 4
 _HAS_VARIABLES = 2
 
 
 class UnknownContainer(ValueError):
-    """A binary of a PoCL that writes containers of a version that kcl does not read; its argument is the version."""
+    """A binary has a container version that kcl cannot read. The argument is the version."""
 
 
 class Container(NamedTuple):
-    """A program binary: its bytes before the kernels, the program's directory in PoCL's cache, its files, and kernels.
+    """A parsed program binary.
 
-    `own` are the files of the program: its bitcode, and the code that sets its variables. A kernel is the bytes of its
-    description, and the content of each of its files. A path of a file is below the program's directory, with a leading
-    slash.
+    `start` is everything before the kernels. `program` is the program's directory in PoCL's cache. `own` are the files of
+    the program: its bitcode, and the code that sets its variables. A kernel is (description, files). Files are path ->
+    content; a path begins at the program's directory, with a slash.
     """
 
     start: bytes
@@ -67,11 +67,11 @@ class Container(NamedTuple):
         return self.start + b"".join([_packed_kernel(*kernel) for kernel in self.kernels])
 
     def code(self) -> dict[str, bytes]:
-        """Return the content of every file but the bitcode, by its path."""
+        """Return path -> content of every file but the bitcode."""
         return {path: content for path, content in self.files().items() if path != BITCODE}
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of every file by its path."""
+        """Return path -> content of every file."""
         contents = dict(self.own)
         for _description, files in self.kernels:
             contents |= files
@@ -87,10 +87,9 @@ class Container(NamedTuple):
 
 
 def read(blob: bytes) -> Container:
-    """Return the content of a binary; raise `ValueError` for anything that is not exactly the grammar above.
+    """Parse a binary; raise `ValueError` if it differs from the grammar above, `UnknownContainer` for another version.
 
-    Packing what was read must give the binary back, so few lengths in it are checked where they are read. Raises
-    `UnknownContainer` for another version.
+    Packing the result again must give the same bytes. So most lengths need no check of their own.
     """
     version, count, flags = _checked(blob)
     at, roots = _START.size, 1
@@ -102,7 +101,7 @@ def read(blob: bytes) -> Container:
     if version > 9 and flags & _HAS_VARIABLES:
         at += 8
     own: dict[str, bytes] = {}
-    # The number may be damaged: there are never more roots than bytes.
+    # `min`, since a damaged number may be huge.
     for _ in range(min(roots, len(blob))):
         if version == 8:
             path, content, at = _file(blob, at)
@@ -125,7 +124,7 @@ def read(blob: bytes) -> Container:
 
 
 def check(blob: bytes) -> None:
-    """Raise `UnknownContainer` if the binary is PoCL's, and its container of a version that `read` does not know."""
+    """Raise `UnknownContainer` if a binary is PoCL's and has a version that `read` does not know."""
     if blob.startswith(MAGIC):
         _checked(blob)
 
@@ -143,12 +142,12 @@ def is_folder_of(folder: str, kernel: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Return True for a library or an object that PoCL keeps; it links a library of an object beside it."""
+    """Return True for a library or an object file of PoCL's cache; `<kernel>.so.o` is only a step towards a library."""
     return path.endswith((".so", ".o")) and not path.endswith(".so.o")
 
 
 def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each kernel, by the name of its folder, the names of the local sizes that have code."""
+    """Return folder of a kernel -> names of the local sizes that have code."""
     sizes: dict[str, list[str]] = {}
     for path in sorted(paths):
         _, kernel, size, _ = path.split("/")
@@ -157,7 +156,7 @@ def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def specialised_paths(user: str, place: str) -> list[str]:
-    """Return the paths of the code that the user's PoCL made for a program, so far."""
+    """Return the paths of the specialised code in the user's PoCL cache for a program."""
     root = f"{user}/{place}"
     paths = []
     for kernel in _folders(root):
@@ -168,7 +167,7 @@ def specialised_paths(user: str, place: str) -> list[str]:
 
 
 def lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
-    """Name the kernels for which PoCL has code that an entry with this metadata lacks, also kernels not named there."""
+    """Return the kernels for which PoCL's cache has code that an entry with this metadata lacks."""
     if not about.get("place"):
         return []
     in_entry = about["specialisations"]
@@ -189,13 +188,13 @@ def _checked(blob: bytes) -> tuple[int, int, int]:
 
 
 def _kernel(blob: bytes, at: int) -> tuple[bytes, dict[str, bytes], int]:
-    """Return the description and the files of the kernel at a position, and the position after it."""
+    """Parse the kernel at a position; return its description, its files, and the position after it."""
     size, files_size = _SIZES.unpack(blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0"))
     if size < _SIZES.size:
         raise ValueError(f"a kernel of {size} bytes")
     end = at + size
     description = blob[at + _SIZES.size : end - files_size]
-    # A `UnicodeDecodeError` is a `ValueError`, too.
+    # Raises UnicodeDecodeError, which is a ValueError, for a damaged name.
     name = _text(description, _NAME_AT)[0].decode("ascii")
     files = _files(blob, end - files_size, end)
     for path in files:
@@ -205,7 +204,7 @@ def _kernel(blob: bytes, at: int) -> tuple[bytes, dict[str, bytes], int]:
 
 
 def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:
-    """Return the files between two positions."""
+    """Parse the files between two positions."""
     contents: dict[str, bytes] = {}
     while at < end:
         path, content, at = _file(blob, at)
@@ -216,7 +215,7 @@ def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:
 
 
 def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:
-    """Return the path and the content of the file at a position, and the position after it."""
+    """Parse the file at a position; return its path, its content, and the position after it."""
     text, at = _text(blob, at)
     content, at = _text(blob, at)
     path = text.decode("ascii")
@@ -232,14 +231,14 @@ def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:
 
 def _text(blob: bytes, at: int) -> tuple[bytes, int]:
     end = at + 4 + int.from_bytes(blob[at : at + 4], "little")
-    # Nothing follows the last text of a program without kernels, so no other length shows that it is cut short.
+    # Checked here, since after the last text of a program without kernels no other length shows that bytes are missing.
     if end > len(blob):
         raise ValueError(f"the binary ends inside the text at {at}")
     return blob[at + 4 : end], end
 
 
 def _folders(path: str) -> list[os.DirEntry[str]]:
-    """Return the directories in a directory, links not followed."""
+    """Return the subdirectories of a directory, without links."""
     with suppress(OSError), os.scandir(path) as items:
         return [item for item in items if item.is_dir(follow_symlinks=False)]
     return []

@@ -1,9 +1,9 @@
-"""The directories in PoCL's bitcode and logs, and their removal.
+"""Removes the paths of cache directories from PoCL's bitcode and logs.
 
-PoCL compiles a temporary file in its cache directory, ``<directory>/tempfile_<letters>.cl``. LLVM keeps this path in
-the string table of the bitcode, byte by byte, and in the record of the source's name, in characters of 7 or 8 bits that
-begin at any bit. The directory is overwritten by as many hyphens: no length and no offset changes, and only messages
-and debuggers read the name. Debug information (``-g``) names directories in more forms, and is left alone.
+PoCL compiles a temporary file in its cache directory, ``<directory>/tempfile_<letters>.cl``. LLVM writes this path into
+the bitcode: into the string table as bytes, and into the record of the source's name as characters of 7 or 8 bits that
+begin at any bit. The directory is overwritten by as many hyphens, so no length or offset changes. Only messages and
+debuggers use the name. Debug information (``-g``) has directories in more forms, and is left alone.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 _FILE = b"/tempfile_"
 _FILLER = b"-"
 _IN_LOGS = re.compile(rb"[^\s'\"]*" + _FILE + rb"(?=\w+\.cl\b)")
-# The bits of a character, and the bits before the first one.
+# (bits of a character, offset in bits of the first character)
 _FORMS = tuple((width, shift) for width in (7, 8) for shift in range(8))
 
 
 def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:
-    """Return a binary of the same length in which no path of a temporary file names these directories."""
+    """Return a copy of a binary in which these directories are overwritten in the paths of temporary files."""
     changed = bytearray(blob)
     for directory in directories:
         name = directory.encode("utf-8", "surrogateescape").rstrip(b"/")
@@ -33,12 +33,12 @@ def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:
 
 
 def are_left(blob: bytes) -> bool:
-    """Return True if the path of a temporary file names a directory."""
+    """Return True if a path of a temporary file still has a directory."""
     return _count(blob, _FILE) > _count(blob, _FILLER + _FILE)
 
 
 def without_directories(log: bytes) -> bytes:
-    """Return a log that names temporary files without their directories."""
+    """Return a log in which temporary files are named without their directories."""
     return _IN_LOGS.sub(_FILE[1:], log)
 
 
@@ -47,7 +47,7 @@ def _count(blob: bytes, text: bytes) -> int:
 
 
 def _packed(text: bytes, width: int, shift: int) -> tuple[bytes, bytes]:
-    """Return characters of `width` bits as they lie in bytes after `shift` bits, and the mask of their bits."""
+    """Pack characters of `width` bits into bytes, beginning at bit `shift`; return the bytes and the mask of their bits."""
     value = sum(character << width * number for number, character in enumerate(text)) << shift
     mask = ((1 << width * len(text)) - 1) << shift
     size = (shift + width * len(text) + 7) // 8
@@ -56,7 +56,7 @@ def _packed(text: bytes, width: int, shift: int) -> tuple[bytes, bytes]:
 
 def _places(blob: bytes | bytearray, value: bytes, mask: bytes) -> Iterator[int]:
     """Yield the places at which a packed text begins."""
-    # The whole bytes; the first and the last one may be shared with other characters.
+    # Without the first and the last byte, which may hold bits of other characters.
     inner = value[1:-1]
     place = blob.find(inner, 1) - 1
     while place >= 0:

@@ -1,12 +1,12 @@
-"""The module that Python imports as it starts in a child of `kcl run`; the hidden `sitecustomize` runs afterwards.
+"""Imported by Python at the start of each child of `kcl run`: installs kcl there, then runs the user's `sitecustomize`.
 
-Any interpreter may read this module: it is plain, and reports nothing if it cannot work.
+Any version of Python may run this module, so its code is simple, and it fails silently.
 """
 
 import os
 import sys
 
-# Without this folder the hidden `sitecustomize` is the one that Python finds.
+# Without this folder Python finds the `sitecustomize` that this module hides.
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if path != _here]
 if os.environ.get("KCL_RUN") == sys.implementation.cache_tag + " " + sys.prefix:
@@ -15,8 +15,8 @@ if os.environ.get("KCL_RUN") == sys.implementation.cache_tag + " " + sys.prefix:
 
         kcl.install()
     except Exception:
-        # This child runs without kcl.
+        # The child runs without kcl.
         pass
-# Python goes on where no other module exists, and reports a fault of that module.
+# If there is no other module, Python ignores the ImportError; it reports an error inside that module.
 del sys.modules["sitecustomize"]
 __import__("sitecustomize")

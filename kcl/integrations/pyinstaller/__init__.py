@@ -1,4 +1,4 @@
-"""PyInstaller: it finds these hooks by an entry point of kcl's wheel, and makes bundles in which kcl works."""
+"""Hooks for PyInstaller, which finds them by an entry point of kcl's wheel, so that kcl works in frozen applications."""
 
 import os
 

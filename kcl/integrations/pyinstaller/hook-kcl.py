@@ -1,4 +1,4 @@
-"""What PyInstaller collects for kcl: modules that kcl imports by names of its tables, and what its keys count."""
+"""What PyInstaller must collect for kcl: modules that kcl imports by name, and the packages that its keys cover."""
 
 from importlib.util import find_spec
 

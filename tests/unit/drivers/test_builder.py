@@ -61,7 +61,7 @@ def test_a_program_whose_first_launch_is_not_noted_is_completed_as_it_is(queue, 
     (entry,) = entries(queue, place, kernel())
     builder = made()
     _verdict, address = asked(builder, entry.with_metadata(launched=["moved"]))
-    assert builder.launch() == "its first launch is not noted"
+    assert builder.launch() == "its first launch is not recorded"
     assert kcl.flush()
     assert "binary" in layers.binary().read(address).parts
 

@@ -40,10 +40,10 @@ def allocated(value):
 @pytest.mark.parametrize(
     ("form", "beside", "said"),
     [
-        (FORM._replace(names=("x", "y", "_kcl_a")), {}, "a name of ours"),
+        (FORM._replace(names=("x", "y", "_kcl_a")), {}, "an argument whose name begins with _kcl"),
         (FORM, {"waited": ["x"]}, "without waiting"),
         (BOUND, {"made": [allocated((4,))]}, "allocates"),
-        (FORM, {"made": [allocated(Mark("n"))]}, "by what is not known"),
+        (FORM, {"made": [allocated(Mark("n"))]}, "by a value that differs"),
     ],
 )
 def test_what_cannot_be_written_is_named(form, beside, said):
