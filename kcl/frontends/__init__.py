@@ -1,7 +1,7 @@
-"""Front ends: each turns what a recipe returns into code. Another front end is one more folder and one more row.
+"""Front ends: each makes code from what recipes of its kind return. A new one is a new folder and a new row.
 
-The first import of a front end's library brings the front end. Until then a function stands in front of
-`builtins.__import__`, and a finder in front of the others: a program that imports no such library pays for no front end.
+A front end is loaded when the program first imports the front end's library. To notice that, kcl replaces
+`builtins.__import__` and adds a finder. A program that imports no such library loads no front end.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class FrontEndRow(NamedTuple):
-    """A front end: its name, its module, and the top-level packages or modules whose objects recipes return to it.
+    """A front end: its name, its module, and the packages or modules whose objects recipes return (`returned`).
 
-    A `face` is a module in the place of the library of that name.
+    `face` is the module that stands for the library in recipes, if there is one.
     """
 
     name: str
@@ -54,14 +54,14 @@ TABLE = [
 
 
 def of(name: str) -> FrontEnd:
-    """Return the front end of a name, loaded now."""
+    """Load and return the front end of this name."""
     module = importlib.import_module(next(row.module for row in TABLE if row.name == name))
     front_end: FrontEnd = module.FRONT_END
     return front_end
 
 
 def _loaded() -> list[FrontEnd]:
-    """List the front ends that a recipe can call: their library is imported, or they stand for it."""
+    """List the front ends whose library, or whose own module, is imported."""
     return [
         of(row.name)
         for row in TABLE
@@ -70,8 +70,8 @@ def _loaded() -> list[FrontEnd]:
 
 
 def _row_of(value: object) -> FrontEndRow | None:
-    """Return the row of the front end that knows the result of a recipe, None where none does."""
-    # With the dot a package does not stand for another whose name begins alike.
+    """Return the row of the front end that a recipe's return value belongs to; None if there is none."""
+    # The dot keeps a package apart from another whose name begins with the same letters.
     module = f"{type(value).__module__}."
     return next(
         (row for row in TABLE if any(module.startswith(f"{name}.") for name in row.returned)), None
@@ -80,8 +80,8 @@ def _row_of(value: object) -> FrontEndRow | None:
 
 @contextmanager
 def recording(call: RecipeCall) -> Iterator[None]:
-    """Record the calls of a recipe that runs in the block."""
-    # A recipe may import a library itself, so the front ends are listed again at the end.
+    """Record the library calls of a recipe that runs in the block."""
+    # Listed again at the end, since the recipe may import a library.
     for front_end in _loaded():
         front_end.begin()
     try:
@@ -93,13 +93,13 @@ def recording(call: RecipeCall) -> Iterator[None]:
 
 
 def accept(value: object, call: RecipeCall) -> Result:
-    """Give what a recipe returned to the front end that knows it; raises RecipeError where none does."""
+    """Return a recipe's return value as a Result, made by its front end; raises RecipeError if there is none."""
     row = _row_of(value)
     return (row and of(row.name).accept(value, call)) or _refuse(value, call.name)
 
 
 def hold(value: object, recipe: str) -> Unit:
-    """Give what a pure recipe returned to the front end that knows it; raises RecipeError where none does."""
+    """Return a pure recipe's return value as a Unit, made by its front end; raises RecipeError if there is none."""
     row = _row_of(value)
     return (row and of(row.name).hold(value, recipe)) or _refuse(value, recipe)
 
@@ -115,7 +115,7 @@ def _refuse(value: object, recipe: str) -> Any:
 
 
 def leave_out(value: object) -> str:
-    """Return advice against the executor of a unit, loopy's own or a recorded one; empty for any other result."""
+    """Return advice for an error message if a recipe returned an executor in place of its unit; else empty."""
     return "; leave `.executor(context)` out" if type(value).__name__.endswith("Executor") else ""
 
 
@@ -127,9 +127,9 @@ def face(library: str) -> ModuleType | None:
 
 
 class RecipeResult:
-    """The result of a recipe that runs in every process: it runs once, at the first look-up.
+    """The Result of a recipe that is not pure. The recipe runs once in a process, at the first look-up.
 
-    The front end of what the recipe returned makes the key.
+    The front end of its return value makes the key.
     """
 
     def __init__(self, call: RecipeCall) -> None:
@@ -137,20 +137,20 @@ class RecipeResult:
         self.remark = ""
         self._call = call
         self._result: Result | None = None
-        # True if the recipe ran unrecorded, with the library's own caches.
+        # True if the recipe ran unrecorded, since its layer was off.
         self._is_plain = False
 
     @property
     def front_ends(self) -> frozenset[str]:
-        """The front end of what the recipe returned; empty before the recipe ran."""
+        """The front end of the recipe's return value; empty before the recipe has run."""
         return frozenset() if self._result is None else self._result.front_ends
 
     def renew(self) -> bool:
-        """Forget the key if a program can have changed what it stands for; return True if it did."""
+        """Forget the key if the program may have changed the content it describes; return True if it was forgotten."""
         return self._result is not None and self._result.renew()
 
     def key(self) -> Key:
-        """Run the recipe, recorded, and return the key of what it returned; raises what both raise."""
+        """Run the recipe, with its calls recorded, and return the key of the result; raises the errors of both."""
         if self._result is None or self._is_plain:
             from kcl.base import spans
 
@@ -170,7 +170,7 @@ class RecipeResult:
         return self._result.key()
 
     def unit(self) -> Unit:
-        """Return what generates the code; run the recipe unrecorded if it did not run."""
+        """Return the unit; if the recipe has not run yet, run it unrecorded."""
         if self._result is None:
             with carrying():
                 value = self._call.run()
@@ -178,11 +178,11 @@ class RecipeResult:
         return self._result.unit()
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code: (Code, why it must not be stored)."""
+        """Generate code; return it, and why it must not be stored (empty if it may)."""
         return self._ran.generate(dtypes)
 
     def prove(self) -> None:
-        """Write what later runs need beside the row that is stored next."""
+        """Write what later runs need beside the row, just before the row is stored."""
         self._ran.prove()
 
     def evidence(self) -> Evidence:
@@ -194,7 +194,7 @@ class RecipeResult:
         return self._result.evidence()
 
     def options(self) -> tuple[str, ...] | None:
-        """Return the build options of this run: no key holds the paths in them."""
+        """Return the build options of this run, whose paths are in no key."""
         return self._ran.options()
 
     @property
@@ -203,23 +203,23 @@ class RecipeResult:
         return self._result
 
 
-# A global of a module: whether the module gets the face of a library.
+# The global variable of a user's module that says whether its imports get the face of a library.
 FACED = "__kcl_faced__"
 
-# The top-level modules whose import brings a front end, and the module of it that takes over.
+# Top-level module -> the module of a front end that is loaded when it is imported.
 _LIBRARIES = dict.fromkeys(
     ("loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"),
     "kcl.frontends.loopy.imports",
 )
 
-# The modules of the table that took over. The empty name stands for all other libraries.
+# The values of `_LIBRARIES` that are loaded. The empty name stands for all other modules, for which nothing is loaded.
 _come = {""}
-# The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
+# The original `builtins.__import__`. A global and no state, since every import reads it.
 _import: Callable[..., Any] | None = None
 
 
 class RecipeModules(process.LockedState):
-    """The names of the modules with recipes, and what the front ends that have come do with one."""
+    """The names of the modules that define recipes, and the functions of loaded front ends that receive such names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,7 +231,7 @@ _state = process.shared(RecipeModules)
 
 
 def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
-    """Note that a recipe stands in the module with these globals; the module gets faces if the recipe is recorded."""
+    """Note that the module with these globals defines a recipe. If it is recorded, the module's imports get faces."""
     state, module = _state(), str(names.get("__name__"))
     if is_recorded:
         names[FACED] = True
@@ -240,7 +240,7 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
             return
         state.named[module] = None
         _wait()
-    # This runs without the lock: a front end has one of its own, and may wait for an import of another thread.
+    # Outside of the lock, since a front end may wait for its own lock, or for an import of another thread.
     for library in _LIBRARIES.keys() & sys.modules.keys():
         _bring(library)
     for receiver in [*state.receivers.values()]:
@@ -248,7 +248,7 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
 
 
 def receive(front_end: str, named: Callable[[str], None]) -> None:
-    """Hand a front end the names of the modules with recipes: those so far, and each later one. Thread-safe."""
+    """Call `named` with the name of each module that defines recipes: those so far, and later ones. Thread-safe."""
     state = _state()
     with state.lock:
         state.receivers[front_end] = named
@@ -258,7 +258,7 @@ def receive(front_end: str, named: Callable[[str], None]) -> None:
 
 
 def beneath(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the import function below the one that waits, whose work a front end takes over."""
+    """Return the function that kcl's waiting `__import__` has replaced; a front end's own function calls it."""
     return _import if function is _waiting_import and _import is not None else function
 
 
@@ -271,15 +271,15 @@ def _wait() -> None:
 
 
 class _Waiting(Listener):
-    """A finder that brings front ends: an import by `importlib` passes no function."""
+    """A finder that loads front ends, for imports by `importlib`, which do not call `builtins.__import__`."""
 
     def __init__(self) -> None:
         super().__init__(lambda name: name if _LIBRARIES.get(name, "") not in _come else "")
 
     def hear(self, spec: ModuleSpec, begins: bool) -> None:
-        """Bring a front end as the import of a library begins.
+        """Load a front end when the import of a library begins.
 
-        Python has asked all finders by now. While it asks one, it holds the lock that the import of the front end needs.
+        Not in `find_spec`: while Python asks a finder it holds a lock that importing the front end needs.
         """
         if begins:
             _bring(spec.name).attend(spec)
@@ -288,7 +288,7 @@ class _Waiting(Listener):
 def _bring(name: str) -> Any:
     front_end = importlib.import_module(_LIBRARIES[name])
     front_end.install()
-    # Only now may the import of another thread pass: before, it would get no face.
+    # Only now, since from here on imports of other threads pass, and must get the face.
     _come.add(_LIBRARIES[name])
     return front_end
 
@@ -302,7 +302,7 @@ def _waiting_import(
     if level or _LIBRARIES.get(top, "") in _come:
         return _import(name, globals, locals, fromlist, level)
     _bring(top)
-    # The front end has put its own function in the place by now.
+    # The front end has replaced `__import__` by its own function, which must handle this import.
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 

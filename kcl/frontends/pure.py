@@ -1,6 +1,6 @@
-"""The result of a pure recipe: its key has the version, the parameters, and the files of the code.
+"""The Result of a pure recipe: its key has the version, the parameters, and the files of the code.
 
-The user promises that these decide the result. The recipe does not run on a hit, and nothing watches it on a miss.
+The user promises that these decide the result. The recipe does not run on a hit, and its calls are never recorded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class PureResult(Result):
-    """A pure recipe with its parameters; the key holds its inputs as of the first query."""
+    """The Result of a pure recipe with its parameters."""
 
-    # The front ends that the recipe's code names, once the key was asked for.
+    # The front ends whose names the recipe's code uses; empty before the key was computed.
     front_ends: frozenset[str] = frozenset()
 
     def __init__(self, call: RecipeCall) -> None:
@@ -38,12 +38,12 @@ class PureResult(Result):
         self._call = call
         self._unit: Unit | None = None
         self._is_asked = False
-        # The moment of the key, None while none can be known. A key may fail after its moment.
+        # The state of the process when the key was computed; None if it cannot be known. There may be no key all the same.
         self._moment: moment.Moment | None = None
         self._has_key = False
 
     def renew(self) -> bool:
-        """Forget the key if a program changed the generators since. Return True if the key was forgotten."""
+        """Forget the key if the program has changed the generators since; return True if it was forgotten."""
         if not self._is_asked or moment.stands(self._moment):
             return False
         self._moment, self._unit, self._has_key = None, None, False
@@ -59,7 +59,7 @@ class PureResult(Result):
         return key
 
     def unit(self) -> Unit:
-        """Run the recipe; with a key the disk caches of the library that it may use are off."""
+        """Run the recipe; if it has a key, with loopy's own disk caches off."""
         from kcl.frontends.loopy import generating
 
         with (
@@ -71,23 +71,23 @@ class PureResult(Result):
         return self._unit
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code from the last outcome of the recipe."""
+        """Generate code from the unit that the recipe returned when it was last run."""
         assert self._unit is not None
         code, refused = self._unit.code(self.name, dtypes, self._has_key)
-        # Code of generators that changed after the key must not lie under it.
+        # If the generators were changed after the key was computed, the code must not be stored under it.
         if self._has_key and not refused and not moment.stands(self._moment):
             refused = moment.CHANGED
         return code, refused
 
     def evidence(self) -> Evidence:
-        """Return the text and the place of the recipe; slow."""
+        """Return the source and the place of the recipe; slow."""
         from kcl.generate import evidence
 
         return evidence.of_recipe(self._call)
 
 
 def key_parts(call: RecipeCall) -> list[Part]:
-    """Return the parts of a pure recipe's key; raise UnknownInput if a parameter has no exact text."""
+    """Return the key parts of a pure recipe; raise UnknownInput if a parameter has no exact text."""
     encoder, declared = Encoder(), call.declared
     parameters = {f"{PARAMETER}{name}": value for name, value in call.arguments.items()}
     with encoder.having(promised=True):
@@ -98,7 +98,7 @@ def key_parts(call: RecipeCall) -> list[Part]:
             }
             texts[f"code {call.written.__qualname__}"] = encoder.encode(call.function)
         except Exception as error:
-            # A parameter may run code of the program, which may raise anything.
+            # Code of the program, such as `__kcl_key__` of a parameter, may raise anything.
             is_known = isinstance(error, UnknownInput)
             reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             where = f"{call.name} ({site_of(call.written)})"
@@ -107,9 +107,9 @@ def key_parts(call: RecipeCall) -> list[Part]:
 
 
 def _front_ends(call: RecipeCall) -> frozenset[str]:
-    """Return the front ends that the code of a recipe names itself; empty if it names none.
+    """Guess a recipe's front ends by the names in its code; empty if it names none.
 
-    The recipe has not run, and a switch of the generator layer may name one front end alone.
+    Needed because the recipe has not run yet, and the generator layer may be off for one front end only.
     """
     scope: dict[str, Any] = getattr(call.written, "__globals__", {})
     names = {getattr(scope.get(name), "__name__", name) for name in _names(call.written.__code__)}
@@ -118,6 +118,6 @@ def _front_ends(call: RecipeCall) -> frozenset[str]:
 
 
 def _names(code: CodeType) -> set[str]:
-    # The code of inner functions stands among the constants.
+    # Inner functions are among the constants.
     inner: list[Any] = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*map(_names, inner))

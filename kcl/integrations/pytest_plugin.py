@@ -1,7 +1,7 @@
-"""A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed.
+"""A pytest plugin: with `--kcl`, or `kcl = true` in the ini file, `kcl.install()` is in force while tests run.
 
-The fixture `kcl_cache` works without that: a test that asks for it has a cache directory of its own.
-pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
+The fixture `kcl_cache` needs neither: it gives a test a cache directory of its own.
+The next word keeps pytest from rewriting this module: PYTEST_DONT_REWRITE
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PrivateCache:
-    """The cache of one test: `path` is its directory, `events` are the look-ups so far, in their order."""
+    """The cache of one test: `path` is its directory, `events` has the look-ups so far."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class PrivateCache:
         return events.count(self.events)
 
     def begin_again(self) -> None:
-        """Have every kernel looked up again, as in a new process; forget the events, and wait for helper processes."""
+        """Look every kernel up again, as a new process would; wait for helper processes first, and clear `events`."""
         import kcl
 
         kcl.flush()
@@ -42,13 +42,13 @@ class PrivateCache:
 
 @pytest.fixture
 def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateCache]:
-    """Give the test a private, empty cache directory, for its child processes too, and count its look-ups."""
+    """Give a test, and its child processes, a private empty cache directory; collect the test's look-ups."""
     import kcl
     from kcl import drivers
     from kcl.cache import places
 
     cache = PrivateCache(tmp_path / "kcl-cache")
-    # The variable is for child processes. The option is for this one.
+    # The variable is for child processes, the option for this one.
     monkeypatch.setenv("KCL_CACHE_DIR", str(cache.path))
     with kcl.option.cache_dir(cache.path):
         remove = kcl.add_hook(cache.events.append)
@@ -56,13 +56,13 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             yield cache
         finally:
             remove()
-            # The folder is read before the block ends: afterwards it is that of the session.
+            # Read inside the block: after it the call would return the session's folder.
             folder = places.own()
     drivers.quiet(folder)
 
 
 class FoundPlugin:
-    """The plugin `kcl` that pytest finds; it registers this module, unless `-p` has named the module before."""
+    """The entry point that pytest finds under the name `kcl`. It registers this module unless `-p` has done so."""
 
     @staticmethod
     def pytest_addhooks(pluginmanager: Any) -> None:
@@ -71,16 +71,16 @@ class FoundPlugin:
 
 
 def pytest_addoption(parser: Any) -> None:
-    """Add the option and the setting; both are off unless they are given."""
+    """Add the option `--kcl` and the ini setting `kcl`, both off by default."""
     words = "take the programs of pyopencl and the units of loopy through the layers of kcl"
     parser.getgroup("kcl").addoption("--kcl", action="store_true", help=words)
     parser.addini("kcl", words, type="bool", default=False)
 
 
 def pytest_configure(config: Any) -> None:
-    """Install before test modules are imported; workers of pytest-xdist have the options of the session.
+    """Install the integrations before test modules are imported, and uninstall them at the end of the session.
 
-    Uninstall as the session ends: the process may run another session.
+    Workers of pytest-xdist get the options of the session, so it works there too.
     """
     if config.getoption("kcl") or config.getini("kcl"):
         integrations.install()

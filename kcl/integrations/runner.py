@@ -1,6 +1,6 @@
-"""`kcl run`: a program that was not written for kcl, run in this process as Python would run it.
+"""`kcl run`: runs a program in this process as Python would, with the integrations installed.
 
-A program that uses neither loopy nor pyopencl costs only the imports of this module: no click, no pyopencl.
+Neither click nor pyopencl is imported here, so a program that uses neither loopy nor pyopencl starts almost as fast.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from kcl import integrations
 from kcl.base import process, settings
 
-# The folder with the `sitecustomize` of children, which Python imports from PYTHONPATH as it starts.
+# The folder with a `sitecustomize` for child processes: Python imports it at its start if the folder is in PYTHONPATH.
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
-# The options without a value: the option that they stand for, and its word, for the report one of KCL_REPORT.
+# Options without a value -> (option, value) that they stand for; the values of "report" are those of KCL_REPORT.
 _FLAGS = {
     "--report": ("report", "1"),
     "--explain": ("report", "explain"),
@@ -25,14 +25,14 @@ _FLAGS = {
 }
 
 
-# The program to be run: a script, a module or a text, as the first word says, its name or text, and its arguments.
+# The program: ("script", "module" or "text"; its name or text; its arguments).
 Program = tuple[str, str, tuple[str, ...]]
-# The words of each option of a command line, by its name.
+# Option -> its values in the command line.
 Options = dict[str, list[str]]
 
 
 class FreshCaches:
-    """The empty caches of this run."""
+    """The temporary directory with the empty caches of `kcl run --fresh`."""
 
     def __init__(self) -> None:
         import tempfile
@@ -40,7 +40,7 @@ class FreshCaches:
         self.folder = tempfile.mkdtemp(prefix="kcl-fresh-")
 
     def at_exit(self) -> None:
-        """Remove them."""
+        """Remove the directory."""
         import shutil
 
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -50,7 +50,7 @@ _fresh = process.shared(FreshCaches)
 
 
 def parse(arguments: list[str]) -> tuple[Program, Options] | None:
-    """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
+    """Parse a command line; return None if it needs help or has a fault, which the full command line then handles."""
     rest, options = list(arguments), Options()
     while rest:
         word = rest.pop(0)
@@ -65,14 +65,14 @@ def parse(arguments: list[str]) -> tuple[Program, Options] | None:
             name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
-        # The name of a file may have a comma.
+        # Not split at commas, since a file's name may have one.
         words = [value] if name == "trace" else filter(None, map(str.strip, value.split(",")))
         options.setdefault(name, []).extend(words)
     return None
 
 
 def main(arguments: list[str]) -> bool:
-    """Run the program that a command line names, to its own end; False if the command line needs an answer."""
+    """Run the program of a command line; return False, without running it, if the command line needs help."""
     request = parse(arguments)
     if request is None:
         return False
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> bool:
         raise SystemExit(2) from None
     inherit()
     chosen = settings.read()
-    # With every layer off the program runs as without kcl, unless somebody wants to hear of it.
+    # With every layer off nothing is installed, unless a report, a trace or a dump is wanted.
     if (
         not chosen.no_cache >= {settings.GENERATOR, settings.BINARY}
         or chosen.report
@@ -95,14 +95,14 @@ def main(arguments: list[str]) -> bool:
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
 
-        # A program that asks for no kernel gets a report too.
+        # So that a program without kernels gets a report too.
         events.listen()
     as_main(*program)
     return True
 
 
 def inherit() -> None:
-    """Let the children of this process install the integrations, too, unless another interpreter runs them."""
+    """Have child processes install the integrations too, if they run the same interpreter."""
     before = [
         path
         for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep)
@@ -119,7 +119,7 @@ def _set_variables(
     fresh: Sequence[str] = (),
     trace: Sequence[str] = (),
 ) -> None:
-    """Set the variables of the options; children inherit them."""
+    """Set environment variables for the options; children inherit them."""
     for word in strict:
         if word not in ("hit", "fault"):
             raise ValueError(f"--strict takes hit or fault, not {word!r}")
@@ -127,7 +127,7 @@ def _set_variables(
     if strict:
         variables["KCL_STRICT"] = ",".join(dict.fromkeys([*sorted(before.strict), *strict]))
     if report:
-        # The words of the variable stay: `--report` adds to it. A file stands last, as its name may have a comma.
+        # `--report` adds to the present value. The file comes last, since its name may have a comma.
         words = ["1" if word == "table" else word for word in sorted(before.report)]
         file = [f"json:{before.report_file}"] if before.report_file else []
         variables["KCL_REPORT"] = ",".join(dict.fromkeys([*words, *report, *file]))
@@ -140,16 +140,16 @@ def _set_variables(
 
         settings.export(plan_change([*off], [], _fresh().folder if fresh else None))
         if fresh:
-            # No later run would use the entries that a helper completes.
+            # The caches are removed at the end, so completing entries would be of no use.
             settings.export({"KCL_PROMOTE": "off"})
         foreign.record_start()
 
 
 def as_main(kind: str, name: str, arguments: tuple[str, ...]) -> None:
-    """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
+    """Run a program in a new `__main__`. Tracebacks show no frames of kcl."""
     main = ModuleType("__main__")
     vars(main)["__builtins__"] = sys.modules["builtins"]
-    # A later Python makes the annotations when they are asked for.
+    # From Python 3.14 on annotations are made when they are read.
     if sys.version_info < (3, 14):
         vars(main)["__annotations__"] = {}
     sys.modules["__main__"] = main
@@ -165,13 +165,13 @@ def as_main(kind: str, name: str, arguments: tuple[str, ...]) -> None:
 
 
 def _show(error: BaseException) -> None:
-    """Print a traceback as Python does at the end, without kcl's frames; Python then prints nothing more."""
+    """Print a traceback as Python does at the end, without kcl's frames."""
     trace = error.__traceback__
-    # The frames of this module stand first, and the program's own behind them.
+    # The first frames are those of this module.
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
     sys.excepthook(type(error), error.with_traceback(trace), trace)
-    # Python calls the hook once more for the error that is raised again: it has been shown.
+    # The error is raised again for Python's exit status, but must not be printed twice.
     sys.excepthook = lambda *_error: None
 
 
@@ -181,12 +181,12 @@ def _script(name: str, arguments: tuple[str, ...], main: ModuleType) -> None:
         return _text(sys.stdin.read(), arguments, main, "<stdin>", "-")
     sys.argv = [name, *arguments]
     path = os.path.join(os.getcwd(), name)
-    # A folder or an archive is run by its module `__main__`.
+    # A folder or a zip archive is run by its module `__main__`.
     if _is_importable(path):
         import runpy
 
         _set_first_path(path)
-        # The private function is the one that Python itself calls for `python FOLDER`.
+        # The function that Python itself calls for `python FOLDER`.
         runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return None
     _set_first_path(os.path.dirname(os.path.realpath(path)))
@@ -208,7 +208,7 @@ def _is_importable(path: str) -> bool:
 
 
 def _code(path: str) -> Any:
-    """Return the code of a script, compiled already or not; ends as Python does if it cannot be read."""
+    """Return the code of a script or a .pyc file; if it cannot be read, exit as Python does."""
     import io
 
     code = None
@@ -233,7 +233,7 @@ def _code(path: str) -> Any:
 def _module(name: str, arguments: tuple[str, ...], _main: ModuleType) -> None:
     import runpy
 
-    # As under `python -m`, the first word is "-m" until the module is found.
+    # As with `python -m`, the first argument is "-m" until the module is found.
     sys.argv = ["-m", *arguments]
     _set_first_path(os.getcwd())
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
@@ -251,7 +251,7 @@ def _text(
     sys.argv = [flag, *arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
-    # Python 3.13 and later show the lines of the text in a traceback.
+    # From Python 3.13 on tracebacks show the lines of a `-c` text.
     if flag == "-c" and sys.version_info >= (3, 13):
         import linecache
 
@@ -260,6 +260,6 @@ def _text(
 
 
 def _set_first_path(path: str) -> None:
-    """Put the program's own folder in the place where Python has put kcl's."""
+    """Replace the first entry of `sys.path`, which Python has set for kcl, by the program's."""
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path[:1] = [path]

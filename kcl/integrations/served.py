@@ -1,4 +1,4 @@
-"""A program of pyopencl's user goes through the binary layer. The first program that is built imports this module."""
+"""Builds a user's pyopencl program through the binary layer. Imported when the first program is built."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from kcl.integrations import SERVED
 from kcl.programs.program_key import first_kernel, passed
 from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
-# A macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
+# A macro that stands for `kernel`, and its uses: `KERNEL REQD(64, 1, 1) void scan(` or `KERNEL(scan)`.
 _DEFINED = r"define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t][^\n]*kernel\b"
 _BEHIND = r"^[ \t]*{}(?:(?:\s|\w+\s*\([^()]*\))+void\s+(\w+)|\(\s*(\w+))"
 
 _OPENCL = frozenset({"opencl"})
-# An attribute of a context: its second stage lives as long as the context.
+# The attribute of a user's context that keeps its Build alive.
 _BUILD = "_kcl_build"
 
 
 def _is_new(program: Any, devices: Any) -> bool:
-    """Return True if a program was made of a source, is unchanged since, and is to be built for all its devices."""
-    # pyopencl sets `_prg` once a program is built or inspected, and `_source` only for a source.
+    """Return True if a program was made from source, was not built or inspected yet, and is for all its devices."""
+    # pyopencl sets `_prg` once a program is built or inspected, and `_source` only for a program from source.
     names = vars(program)
     if (
         names.get("_prg", program) is not None
@@ -46,21 +46,21 @@ def _is_new(program: Any, devices: Any) -> bool:
 
 
 def source_of(program: Any) -> Any:
-    """Return the source that the user gave, as text."""
+    """Return the source of a user's program as text."""
     source = program._source
     return source.decode("utf-8") if isinstance(source, bytes) else source
 
 
 def _read_text(program: Any, options: Any) -> ProgramText | None:
-    """Return the text of a program and its options, None if pyopencl has to judge their form."""
+    """Return source and options of a program as a ProgramText; None if pyopencl must handle them."""
     try:
         source = source_of(program)
         source.encode("utf-8")
         words = tuple(shlex.split(options) if isinstance(options, str) else options or ())
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
-    # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
-    # pyopencl refuses a directory with a blank, which a Source may have.
+    # Left to pyopencl: a program without a kernel, about which some drivers answer no questions, and an include directory
+    # with a blank, which pyopencl refuses and kcl would quote.
     if (
         not ("kernel" in source or "#" in source)
         or not all(isinstance(word, str) for word in words)
@@ -71,9 +71,9 @@ def _read_text(program: Any, options: Any) -> ProgramText | None:
 
 
 def _find_kernel(source: str, options: tuple[str, ...]) -> str:
-    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands.
+    """Return the name of the first kernel; empty if none is found. If the name is a macro, return its definition.
 
-    The number of further kernels comes from the entry: the preprocessor may leave kernels of the text out.
+    Other kernels are not counted here, since the preprocessor may leave some out: the entry has their number.
     """
     name = _find_behind_a_macro(source) or first_kernel(source)
     after = source.find(f"define {name} ")
@@ -83,7 +83,7 @@ def _find_kernel(source: str, options: tuple[str, ...]) -> str:
 
 
 def _find_behind_a_macro(source: str) -> str:
-    """Return the name of the first kernel whose word is a macro, as pyopencl's scans have it; empty where none is."""
+    """Return the name of the first kernel that is declared by a macro, as in pyopencl's scans; empty for none."""
     for macro in re.findall(_DEFINED, source):
         if match := re.search(_BEHIND.format(macro), source, re.MULTILINE):
             return match[1] or match[2]
@@ -91,16 +91,16 @@ def _find_behind_a_macro(source: str) -> str:
 
 
 def _describe_place(text: ProgramText) -> dict[str, str]:
-    """Return the line of the program that builds a text, and the options for the compiler, as names without a value."""
+    """Return, as keys, the line of the user's program that builds the text, and its build options; for display."""
     words = f" {' '.join(text.options)}".replace(" -D ", " -D").split(" -")[1:]
     options = [f"-{word[:60]}" for word in words if not word.startswith("I")]
     return dict.fromkeys([line_of_the_program(), *options], "")
 
 
 def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
-    """Build a program of the user through the binary layer; return what it got, None if pyopencl has to build it.
+    """Build a user's program through the binary layer; return None if pyopencl must build it.
 
-    Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
+    Raises pyopencl's own error if the source does not compile, and the errors of `KCL_STRICT`.
     """
     text = _read_text(program, words) if _is_new(program, devices) else None
     if text is None:
@@ -116,7 +116,7 @@ def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
             )
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
-            # The compiler's own error is the program's to see.
+            # The source does not compile: the user gets pyopencl's own error.
             setattr(program, SERVED, None)
             raise
         # pyopencl builds the program from its source, as if nothing had been tried.
@@ -135,7 +135,7 @@ def serve(program: Any, words: Any, devices: Any) -> BuiltProgram | None:
 
 
 def _find_stage(context: cl.Context) -> Build:
-    """Return the second stage for a context of the user; the stage does not hold the user's object."""
+    """Return the Build of a user's context; it does not keep the user's context object alive."""
     stage: Build | None = getattr(context, _BUILD, None)
     if stage is None or not is_current(stage):
         stage = vars(context)[_BUILD] = build_of(context, drivers.of)

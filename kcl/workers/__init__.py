@@ -1,1 +1,1 @@
-"""Many kernels made ready at once: the user's call, the worker processes, and their knowledge of the program."""
+"""`kcl.prepare`: makes many kernels ready at once, in worker processes."""

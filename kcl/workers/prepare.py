@@ -1,9 +1,9 @@
-"""Prepare: make many kernels ready, in worker processes where that is of use, and else one after the other.
+"""`kcl.prepare`: makes many kernels ready, in worker processes if that saves time, else one after the other.
 
-A worker generates and builds into the stores, and sends no code back: this process finds the entries by its own keys.
-So a worker that knows less of the program than this process can cost time, but never causes a wrong hit. This process
-prepares the kernels that no worker could prepare. A worker that dies ends all of them. Each task is the bytes of a
-kernel and its arguments, so a recipe that a worker cannot find fails alone.
+A worker generates and builds into the stores and sends no code back: this process finds the entries by its own keys. So
+a worker whose state differs from this process can cost time, but never causes a wrong hit. This process prepares the
+kernels that no worker could prepare. If a worker dies, all workers end. Each task is a pickled kernel with its arguments,
+so a recipe that a worker cannot find fails alone.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 # The default is small, since each worker needs the memory of loopy and of an OpenCL driver.
 _MOST_WORKERS = 8
 _GUARD = 'if __name__ == "__main__":'
-# Tasks of a worker, whose start, with the import of loopy, costs about as much as a kernel.
+# The fewest tasks for each worker: its start, with the import of loopy, takes about as long as one kernel.
 _FEWEST_TASKS = 2
 
 
 class PreparationItem(NamedTuple):
     """A kernel, and the values that a call would give: dtypes, types, arrays or scalars by name.
 
-    `fault` is the reason why a worker could not prepare it; it is empty where no worker tried. A variant for some sizes
-    is not sent.
+    `fault` says why a worker could not prepare it; it is empty if none tried. A variant for certain sizes (`is_variant`)
+    is not sent to workers.
     """
 
     kernel: Kernel
@@ -59,19 +59,21 @@ def prepare(
     context: cl.Context | cl.CommandQueue,
     processes: int | None = None,
 ) -> None:
-    """Make kernels ready for `context`: their code is generated, their programs are built, and both are stored.
+    """Make kernels ready for `context`: generate their code, build their programs, and store both. Nothing is launched.
 
-    Each item is a Kernel, or a pair of a Kernel and a mapping that gives open arguments by name: dtypes, types, or
-    arrays and scalars that have the dtype. A kernel that chooses by sizes takes these too, as "n": 64: what a launch
-    with these sizes would take is prepared. Nothing is launched. As many worker `processes` generate and build; None is
-    one for each processor that this process may use, at most 8. A worker imports the modules of the recipes, a script
-    too: as with `multiprocessing` it needs the guard `if __name__ == "__main__":`. A recipe that a worker cannot find
-    is prepared in this process, as all are with `processes=1`, or where a layer is off.
+    Each item is a Kernel, or a pair of a Kernel and a mapping that gives the arguments that its recipe left open, by name:
+    dtypes, types, or arrays and scalars of the dtype. For a kernel that chooses by sizes the mapping also has sizes, such
+    as "n": 64; the variant that a launch with these sizes would use is prepared.
 
-    Kernels that are stored are left as they are. On PoCL a helper process completes the entries of the others, whatever
-    `KCL_PROMOTE` says: `kcl.flush()` and `kcl wait` wait for it. Draws its progress on a terminal (`KCL_PROGRESS`).
-    Raises PrepareError after all, which names every kernel that could not be prepared; TypeError for another item;
-    ValueError for fewer processes than one. Thread-safe.
+    `processes` is the number of workers that generate and build; by default one for each processor that this process may
+    use, at most 8. A worker imports the modules of the recipes, and the script too: as with `multiprocessing` the script
+    needs the guard `if __name__ == "__main__":`. A recipe that a worker cannot find is prepared in this process. With
+    `processes=1`, or if a layer is off, all are.
+
+    Kernels that are stored already are skipped. On PoCL a helper process completes the new entries, whatever `KCL_PROMOTE`
+    says: `kcl.flush()` and `kcl wait` wait for it. Progress is shown on a terminal (`KCL_PROGRESS`). At the end raises
+    PrepareError, which names every kernel that could not be prepared. Raises TypeError for another item, ValueError for
+    fewer processes than one. Thread-safe.
 
     >>> kcl.prepare([doubled(), doubled(factor=3)], context, processes=1)
     >>> doubled(factor=3).is_stored()
@@ -101,7 +103,7 @@ def prepare(
         left = _in_workers(missing, context, processes, report)
         failed = _here(left, context, len(missing) - len(left), report)
     if missing:
-        # This hands the entries to the helper.
+        # Starts the helper for the new entries.
         flush(0, lambda _done, _total: None)
     broken = {kernel for kernel, _error in failed}
     _warn([item.fault for item in left if item.fault and item.label not in broken])
@@ -138,7 +140,7 @@ def _here(
     done: int,
     report: Callable[[int, str], object],
 ) -> list[tuple[str, Exception]]:
-    """Prepare in this process; return the faults by the description of the kernel."""
+    """Prepare items in this process; return (label, error) for each that failed."""
     failed = []
     for number, item in enumerate(items, done + 1):
         report(number, item.label)
@@ -155,7 +157,7 @@ def _in_workers(
     processes: int | None,
     report: Callable[[int, str], object],
 ) -> list[PreparationItem]:
-    """Let workers prepare the items; return the items that they leave to this process."""
+    """Have workers prepare the items, if that saves time; return the items that are left to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
     is_shared = all(
@@ -169,9 +171,9 @@ def _in_workers(
 def _missing(
     items: list[PreparationItem], context: cl.Context | cl.CommandQueue
 ) -> list[PreparationItem]:
-    """Return the items from the first one on that is not stored: the look-up of an item may run a slow recipe."""
+    """Return the items from the first one on that is not stored. The others are not looked up: that may run recipes."""
     for number, item in enumerate(items):
-        # The preparation in this process reports the fault.
+        # An error shows again, and is reported, when the item is prepared.
         with suppress(Exception):
             if is_stored_for(item.kernel, context, item.values):
                 continue
@@ -180,7 +182,7 @@ def _missing(
 
 
 class WorkerState:
-    """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
+    """Whether this process is a worker. In a worker `kcl.prepare`, called by an imported module, does nothing."""
 
     def __init__(self) -> None:
         self.is_worker = False
@@ -195,12 +197,12 @@ def work(
     count: int,
     report: Callable[[int, str], object],
 ) -> list[PreparationItem]:
-    """Let `count` workers prepare the items, and wait for them; return the items that they did not prepare.
+    """Have `count` workers prepare the items, and wait for them; return the items that they did not prepare.
 
-    All items are returned where no worker can be started for this context. The reason is logged.
+    If no worker can be started, all items are returned and the reason is logged.
     """
     places = devices.places_of(getattr(context, "context", context))
-    # A program with Python inside starts no worker.
+    # An application that embeds Python cannot start a worker.
     tasks = (
         [(item, blob) for item in items if (blob := _bytes(item))]
         if places and settings.is_python()
@@ -222,7 +224,7 @@ def work(
         finally:
             crew.shutdown(cancel_futures=True)
     except Exception as error:
-        # There may be no more processes, no memory, or a daemon that may have no children.
+        # For example no memory, no more processes, or a daemon process, which may have no children.
         events.logger().warning("kernels are prepared in this process: %s", error)
     return [
         item._replace(fault=faults.get(id(item), ""))
@@ -232,7 +234,7 @@ def work(
 
 
 def _bytes(item: PreparationItem) -> bytes:
-    """Return the bytes of an item, empty if its kernel cannot be sent."""
+    """Pickle an item for a worker; empty if it cannot be sent."""
     if item.is_variant:
         return b""
     try:
@@ -244,7 +246,7 @@ def _bytes(item: PreparationItem) -> bytes:
 
 
 def _dtypes(value: Any) -> Any:
-    """Return the dtype information of an argument, without its content."""
+    """Return the dtype of an argument, which a worker gets in place of the argument."""
     import numpy as np
 
     if isinstance(value, (type, str, np.dtype)):
@@ -265,12 +267,12 @@ def _dtypes(value: Any) -> Any:
 
 
 def is_worker() -> bool:
-    """Return True in a worker: it leaves kernels that modules ask for during their import to its parent."""
+    """Return True if this process is a worker of `kcl.prepare`."""
     return _state().is_worker
 
 
 def begin(cache_dir: str) -> None:
-    """Begin a worker: its output is nobody's, and its parent starts the helper, as soon as the processors are free."""
+    """Set a worker up: its output is discarded, and it starts no helper, which its parent does at the end."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(null, stream)

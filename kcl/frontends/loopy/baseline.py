@@ -1,7 +1,8 @@
-"""What modules held as their imports ended: their names, bodies of classes, attributes of objects, tables.
+"""The baseline: what modules held when their imports ended (names, class bodies, attributes of objects, tables).
 
-Python tells of each change of a function of these modules, or of the bases of a class, before it happens. Who takes a
-module says what of a value in it may change in place.
+`take` notes it for a module. Later changes are found by comparison; changes of a function's code or defaults, or of a
+class's bases, are noted by an audit hook before they happen. The caller of `take` says which values in a module may
+change in place.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import items
 
-# The parts of a function or a class that may be set.
+# The attributes of a function or a class whose changes the audit hook notes.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
-# Stands for no value: None may be the value of a name.
+# Marks a missing name, since None may be a value.
 MISSING = object()
 TEXTS = {**SIMPLE, str: repr}
 TABLES = (dict, list, set, deque)
-# The classes of values that hold something which changes, with those of functions and methods.
+# Classes whose objects may hold something that changes.
 _OPEN = (type, property, MethodType, *TABLES)
-# The names that Python's import gives a module, and kcl's own.
+# Names that Python's import or kcl puts into a module.
 _OF_MODULES = {
     *vars(ModuleType("a")),
     *("__file__", "__cached__", "__path__", "__builtins__", "__annotations__"),
@@ -43,7 +44,7 @@ Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]
 
 
 class Holder:
-    """A module, class, object, table, cell or function, with what it held as it was taken."""
+    """A module, class, object, table, cell or function (`thing`), and what it held when it was taken (`held`)."""
 
     __slots__ = ("held", "name", "thing")
 
@@ -57,7 +58,7 @@ class Holder:
         return items(self.thing)
 
     def differing(self) -> dict[Any, Any]:
-        """Return the names that have another value now, with that value; `MISSING` for one that is gone."""
+        """Return name -> present value for the names whose value has changed; `MISSING` if the name is gone."""
         before, now = self.held, self.now()
         # Identity, not equality: a comparison could run code of the program.
         return {
@@ -67,7 +68,7 @@ class Holder:
         }
 
     def is_nothing(self, name: Any, value: Any) -> bool:
-        """Return True for a name of Python's, a module below its package, and what loopy remembers on an object."""
+        """Return True for a name that does not count: Python's own, a submodule, or a result that loopy keeps there."""
         if type(name) is not str or name in _IGNORED:
             return type(name) is str
         if isinstance(value, ModuleType):
@@ -77,20 +78,21 @@ class Holder:
 
 
 class Parts(Holder):
-    """The code and defaults of a function, or the bases of a class."""
+    """A function with its code and defaults, or a class with its bases, as they were before the first change."""
 
     def now(self) -> dict[Any, Any]:
-        """Return the parts that the thing has now."""
+        """Return the present values of these attributes."""
         return {part: getattr(self.thing, part) for part in self.held}
 
 
 class TakenModules:
-    """The modules that were taken, and what in them a part was set of, with the parts before."""
+    """The modules that were taken, and the notes of the audit hook on functions and classes in them."""
 
     def __init__(self) -> None:
-        # This module counts as taken, since `is_told` makes its probe of a function of it.
+        # This module counts as taken, since the probe of `is_told` belongs to it.
         self.taken: dict[str, list[Holder]] = {__name__: []}
-        # By the number of the note. Threads change and copy it in one step each.
+        # Number of the note -> (weak reference, values before the change). Changed and copied in one step each,
+        # so that threads need no lock.
         self.parts: dict[int, tuple[Any, dict[Any, Any]]] = {}
         self.numbers = count(1)
         self.hears = False
@@ -105,10 +107,10 @@ state = process.shared(TakenModules)
 
 
 def hear(modules: Iterable[str] = ()) -> None:
-    """Hear of changes of the functions of more modules from now on.
+    """From now on note changes of functions and classes of these modules too.
 
-    Python tells of each import and of each attribute of a function that is read, which costs 7 ms while loopy is
-    imported and walked. So this comes after both.
+    The audit hook is called for many other events, which would cost 7 ms while loopy is imported and walked. So call this
+    after that.
     """
     for name in modules:
         state().taken.setdefault(name, [])
@@ -119,7 +121,7 @@ def hear(modules: Iterable[str] = ()) -> None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note the parts of a function or class of a taken module before code sets or deletes one."""
+    """The audit hook: note a function or class of a taken module before an attribute in `_PARTS` is changed."""
     if event == "object.__setattr__" or event == "object.__delattr__":
         thing, name = arguments[:2]
         has_parts = name in _PARTS and issubclass(type(thing), (FunctionType, type))
@@ -128,9 +130,9 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def note(thing: Any, parts: dict[Any, Any]) -> None:
-    """Note what the parts of a function or class were, before the first change of one."""
+    """Keep the values that a function or class had before its first change."""
     noted = state().parts
-    # No hash: the class of a class may define another one, or none.
+    # Compared by identity and not by hash, which a metaclass may define.
     if not any(place() is thing for place, _before in noted.copy().values()):
         number = next(state().numbers)
         noted[number] = ref(thing, lambda _place: noted.pop(number, None)), parts
@@ -145,7 +147,7 @@ def module_of(thing: Any) -> str:
 
 @functools.cache
 def is_told() -> bool:
-    """Return True if Python tells of changes of functions; a hook of the program may keep others away."""
+    """Return True if the audit hook works; an audit hook of the program may have kept it from being added."""
     probe = FunctionType(module_of.__code__, {"__name__": __name__})
     hear()
     probe.__defaults__ = ()
@@ -153,7 +155,7 @@ def is_told() -> bool:
 
 
 def told() -> list[Parts]:
-    """List the functions and classes of which a part was set, each below the name of its module."""
+    """List the functions and classes that were changed, named with their modules."""
     return [
         Parts(f"{module_of(thing)}.{thing.__qualname__}", thing, before)
         for place, before in state().parts.copy().values()
@@ -162,29 +164,30 @@ def told() -> list[Parts]:
 
 
 class _Changeable(dict[type, bool]):
-    """By class: whether an object of it may hold something, itself or in what it calls."""
+    """Class -> whether its objects may hold something that changes, themselves or in code that they call."""
 
     def __missing__(self, kind: type) -> bool:
-        # Classes that C code made have no slots, and many methods of islpy are of one without a dictionary.
+        # Classes of C code have no `__slots__`; those without a dictionary, such as islpy's methods, hold nothing.
         has_names = kind.__dictoffset__ != 0 or any("__slots__" in vars(b) for b in kind.__mro__)
         found = self[kind] = kind is not ModuleType and (has_names or issubclass(kind, _OPEN))
         return found
 
 
-# Twenty thousand values are asked about as loopy is imported, by C code alone.
+# The bound method of a dictionary, so that twenty thousand values are checked in C code when loopy is imported.
 _is_changeable = _Changeable().__getitem__
 
 
 def changeable(holder: Holder) -> Iterator[tuple[Any, Any]]:
-    """Yield the names and values of a holder that may hold something themselves, or that call something."""
+    """Yield those (name, value) pairs of a holder whose values may hold something that changes, or call something."""
     held = holder.held
     return compress(held.items(), map(_is_changeable, map(type, held.values())))
 
 
 def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -> list[Holder]:
-    """Return a module, which comes first, and what in it may change, unless that was `seen` before, by its address.
+    """Return the holder of a module, and those of everything in it that may change in place.
 
-    Of what a thing holds, `inner` yields what may change in place: its name there, an ending for that, itself.
+    `inner(thing, pairs)` yields, for the changeable pairs of a thing, (name, ending for the name, value) of each value to
+    be taken too. Things in `seen`, by address, are left out.
     """
     new, waiting = list[Holder](), deque([(name, module)])
     while waiting:

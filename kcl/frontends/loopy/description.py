@@ -1,4 +1,4 @@
-"""The texts of a record that an entry holds, to explain a later miss; no key depends on them."""
+"""Describes a record in JSON, for entries: it explains a later miss. No key depends on it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from kcl.frontends.loopy.record import Record, ordered
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
-# The nodes of an expression that is shown in notation, at most.
+# The most nodes of an expression that is shown in pymbolic's notation.
 _LARGE = 10_000
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-    """Return a record as JSON, in the form of `kcl.inspect.explain.listing`: calls in their order.
+    """Return a record in the form of `kcl.inspect.explain.listing`, with its calls in order.
 
-    `names` gives the names of a function's parameters.
+    `names(function, count)` returns the names of the first parameters of a function.
     """
     numbers: dict[str, int] = {}
     calls: list[dict[str, Any]] = []
     reached: dict[str, list[list[str]]] = {}
     shown: dict[str, str] = {}
     for call in ordered(record, lambda made: made.inputs):
-        # Equal calls have one digest, and one line.
+        # Equal calls have the same digest and are listed once.
         if call.digest not in numbers:
             calls.append(_call(call, numbers, names))
             numbers[call.digest] = len(calls)
@@ -57,12 +57,12 @@ def _call(
     }
 
 
-# A string or bytes, which stay as they are, or a reference to a record.
+# A string or bytes literal, which stays, or a reference to a record.
 _REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
 
 
 def _numbered(text: str, numbers: dict[str, int]) -> str:
-    """Name the records in a text by the numbers of their calls."""
+    """Replace the digests of records in a text by the numbers of their calls."""
 
     def named(match: re.Match[str]) -> str:
         number = numbers.get(match["digest"] or "")
@@ -72,7 +72,7 @@ def _numbered(text: str, numbers: dict[str, int]) -> str:
 
 
 def _notation(value: Any) -> str:
-    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
+    """Return an expression in pymbolic's notation; empty for another value or a very large expression."""
     primitives: Any = sys.modules.get("pymbolic.primitives")
     kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
     try:
@@ -82,12 +82,12 @@ def _notation(value: Any) -> str:
             else ""
         )
     except Exception:
-        # An expression may hold any object, and an explanation may lack a line.
+        # Objects in the expression may raise anything; the explanation then lacks a line.
         return ""
 
 
 def _size(value: Any, kind: type, sizes: dict[int, int]) -> int:
-    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    """Return the number of nodes of an expression. A shared part counts in each place, since it is written in each."""
     if id(value) not in sizes:
         fields = getattr(value, "__dataclass_fields__", ())
         parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
@@ -98,7 +98,7 @@ def _size(value: Any, kind: type, sizes: dict[int, int]) -> int:
 
 
 def parameters(function: str, count: int) -> list[str]:
-    """Return the names of the first parameters of a function of loopy, where loopy is imported."""
+    """Return the names of the first parameters of a loopy function; empty if loopy is not imported."""
     value: Any = sys.modules.get("loopy")
     for name in CONSTRUCTORS.get(function, function).split("."):
         value = getattr(value, name, None)
@@ -109,7 +109,7 @@ def parameters(function: str, count: int) -> list[str]:
 
 
 def _positional(function: Any) -> list[str]:
-    """Return the names of a call's positional parameters; a class that takes `*args` hands them to a base class."""
+    """Return the names of positional parameters; for a class with `*args` those of the base class that takes them."""
     bases = function.__mro__[1:] if isinstance(function, type) else ()
     makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
     listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]

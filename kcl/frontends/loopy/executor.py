@@ -1,4 +1,4 @@
-"""Launching a recorded unit: directly, or through an executor, as loopy launches its own."""
+"""Launches a recorded unit, directly or by an executor, as loopy launches its own units."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DIRECT = (
 
 
 def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Launch a unit directly; warn as loopy does. The launch costs as much as a kept executor's."""
+    """Launch a unit directly, with loopy's warning, although it costs no more than a kept executor."""
     record = unmade.record_of(unit)
     if record is None or not is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
-    # The warning is loopy's own text and class, so that filters of a program take it.
+    # loopy's own text and class, so that the program's filters apply.
     category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
     warnings.warn(_DIRECT, category, stacklevel=3)
     keywords = dict(keywords)
@@ -53,14 +53,14 @@ def executor(
 
 
 def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> Any:
-    """Return the kernel of a unit for a context: that of earlier executors, unless what decides it changed."""
+    """Return the Kernel of a unit for a context; that of an earlier executor if nothing that decides it has changed."""
     try:
         chosen = (entrypoint, moment.now(), tuple(foreign.code_variables()))
     except UnknownInput:
         chosen = None
     if chosen is None or record.changed():
         return _kernel(unit, context, entrypoint)
-    # No thread locks the record here, since loopy's lock comes before that. Two threads may make the same kernel.
+    # Without a lock, which would have to be taken after loopy's: two threads may make the same Kernel.
     kernel = record.kernels.get(chosen)
     if kernel is None or not port("kernels").chooser_of(kernel).serves(context):
         kernel = record.kernels[chosen] = _kernel(unit, context, entrypoint)
@@ -68,7 +68,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
 
 
 class Executor:
-    """The executor of a recorded unit. For another attribute than its unit and its entry point it makes loopy's own."""
+    """The executor of a recorded unit. It has `t_unit` and `entrypoint`; for other attributes loopy's own is made."""
 
     def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any = None) -> None:
         self._kcl_unit = unit
@@ -88,7 +88,7 @@ class Executor:
         return self._kcl_kernel(queue, **arguments)
 
     def _kcl_first(self, queue: Any, **arguments: Any) -> Any:
-        """Launch for the first time: loopy generates for what the unit is then, and keeps the code."""
+        """Launch for the first time. As in loopy, the unit's present content decides the code, which is kept then."""
         unit, context = self._kcl_unit, self._kcl_context
         record, kernel = unmade.record_of(unit), self._kcl_found
         if record is None:
@@ -100,7 +100,7 @@ class Executor:
         return kernel(queue, **arguments)
 
     def __getattr__(self, name: str) -> Any:
-        # A copy has no attributes yet: the look-up of one must not come back here for ever.
+        # While an executor is copied it has no attributes yet: without this line the look-up would recurse for ever.
         if name.startswith("_kcl"):
             raise AttributeError(name)
         record = unmade.record_of(self._kcl_unit)
@@ -118,19 +118,19 @@ class Executor:
 
 
 def unit_of(of: Executor) -> Any:
-    """Return the unit of an executor for kcl, which does not keep it: a program that reads `t_unit` may."""
+    """Return the unit of an executor, for kcl's own use: unlike `t_unit` it does not count as handed to the program."""
     return of._kcl_unit
 
 
 def _entrypoint(record: Record, context: Any) -> Any:
-    """Return the name of the only entry point, which is kept beside the proof; raise loopy's error for another number."""
+    """Return the name of the only entry point, from the record's facts; loopy raises its error if there is not one."""
     if "entrypoint" not in record.facts:
         recorder.learn(record, entrypoint=making.make(record).executor(context).entrypoint)
     return record.facts["entrypoint"]
 
 
 def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
-    """Return True if the first of some arguments is a context or a queue."""
+    """Return True if the first argument is a pyopencl context or queue."""
     opencl: Any = sys.modules.get("pyopencl")
     return (
         bool(arguments)
@@ -140,9 +140,9 @@ def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
 
 
 def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
-    """Return the kernel of a unit; raises loopy's error for an unknown entry point.
+    """Return the Kernel of a unit; raises loopy's error for an unknown entry point.
 
-    Where its code is stored, the entry point is known.
+    If the code is stored, the entry point was valid, and loopy is not asked.
     """
     record = unmade.record_of(unit)
     assert record is not None

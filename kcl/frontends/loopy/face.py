@@ -1,10 +1,10 @@
-"""The face of loopy: a program sees it in loopy's place. kcl records the calls to it.
+"""The face of loopy: a module that a program gets in place of loopy, and that records calls.
 
-The face records functions that give units, and constructors. A program may name a class, hand it on, test with it in
-`isinstance` or extend it without an import; loopy answers other questions. Everything else is loopy's own.
+It records calls of functions that return units, and of constructors. A program may refer to a class of loopy, pass it on,
+use it in `isinstance` or derive from it, all without an import of loopy. Everything else is loopy's own, and imports it.
 
-A call is recorded, or carried out at once with loopy's own objects. It is carried out at once where an argument has no
-exact text, where loopy would run code of the user during the call, or where the call answers a question.
+A call is recorded, or carried out at once with loopy's own objects. It is carried out at once if an argument has no exact
+text, if loopy would run code of the user during the call, or if its result is not a unit but an answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kcl.base import events, port
 from kcl.frontends.loopy import moment, plain, recorder, table, texts, unmade
 from kcl.frontends.loopy.record import CallSite, Record
 
-# The modules of classes whose instances are read once, element by element.
+# The modules of iterator classes, whose instances can be read only once.
 _ITERATORS = frozenset({"builtins", "itertools"})
 
 
 class Function(unmade.Name):
-    """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
+    """The face's function for a function of loopy. It means loopy's original, even if the program has replaced that."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -37,11 +37,11 @@ class Function(unmade.Name):
         return FunctionType
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Record the call, or carry it out. A traceback shows the frames of the program and of loopy, not kcl's."""
+        """Record the call, or carry it out. Tracebacks show no frames of kcl."""
         try:
             return call(self.__name__, arguments, keywords)
         except Exception as error:
-            # pytest leaves a frame with this name out.
+            # pytest hides a frame with this variable.
             __tracebackhide__ = True
             raise error.with_traceback(_without_kcl(error.__traceback__))  # noqa: B904 - the same error
 
@@ -60,7 +60,7 @@ class Function(unmade.Name):
 
     @property
     def __wrapped__(self) -> Any:
-        """Return loopy's own function; tools show its signature and source."""
+        """loopy's own function, whose signature and source tools show."""
         return unmade.asked_for(self)
 
     def __deepcopy__(self, _memo: Any = None) -> Function:
@@ -76,7 +76,7 @@ class Function(unmade.Name):
 
 
 def attribute(name: str) -> Any:
-    """Return the face's object under a name of loopy; raise AttributeError if loopy lacks the name."""
+    """Return the face's attribute of this name; raise AttributeError if loopy has none. For unpickling."""
     return getattr(face, name)
 
 
@@ -93,10 +93,10 @@ def _stand_in(name: str) -> Any:
     return table.VERSION
 
 
-# Constructors that are classes: programs also ask for them and extend them.
+# Constructors that are classes, which programs also use in `isinstance` and derive from.
 _CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
-# The names that are loopy's own once the program has asked a question.
+# Names that mean loopy's own objects once the program has asked a question that made loopy carry units out.
 _MADE = table.CONSTRUCTORS.keys() | table.TYPES
 _function = functools.cache(Function)
 
@@ -109,15 +109,15 @@ def _module(name: str) -> ModuleType:
 
 
 class Face(ModuleType):
-    """A module of loopy as a program sees it: its public names are the face's, its other names loopy's own.
+    """The face of loopy or of one of its modules. Recorded names give objects of the face, all others loopy's own.
 
-    A name stands for what loopy has under it when the program reads it. What the program put there is handed out as it
-    is; the face's own objects stand for loopy's for good.
+    If the program has replaced a name in loopy, the face returns the program's object. An object of the face, once read,
+    always means loopy's original.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        # Without these names of its own a question for one goes to `__getattr__`.
+        # Deleted, so that reading them calls `__getattr__`.
         for own in ("__doc__", "__loader__", "__package__", "__spec__"):
             del self.__dict__[own]
         self.__dict__["__kcl_lazy_module__"] = name
@@ -135,7 +135,7 @@ class Face(ModuleType):
             return submodule(f"{module}.{name}")
         if name not in _KNOWN or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
-        # The symbol of the version lies in loopy.version, not in each module that the face answers for.
+        # The version symbol is only in loopy.version, not in each module with a face.
         if moment.loaded() is None or name == table.VERSION_SYMBOL:
             return _stand_in(name)
         from kcl.frontends.loopy import making
@@ -146,7 +146,7 @@ class Face(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
-            # Python's import sets such names on the module that it made.
+            # Python's import sets such names on a module that it has made.
             super().__setattr__(name, value)
             return
         setattr(
@@ -163,21 +163,21 @@ class Face(ModuleType):
 
 
 def _without_kcl(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the first frame on that is not kcl's."""
+    """Return a traceback without kcl's frames at its beginning."""
     while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("kcl."):
         trace = trace.tb_next
     return trace
 
 
 def has(module: str, names: Any) -> bool:
-    """Return True if the face can answer an import of `names` from a module, or of the module, without loopy."""
+    """Return True if the face can serve an import of a module, or of `names` from it, without importing loopy."""
     return module in FACED and all(
         name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ()
     )
 
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Answer a call of `loopy.<name>`; the call stands in the program two frames up."""
+    """Record or carry out a call of `loopy.<name>`. The caller's frame is two frames up."""
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
         keywords = with_version(keywords, place.names)
@@ -192,7 +192,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 def _recorded(
     name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
 ) -> Record | None:
-    """Return the record of a call, None for a call that is carried out at once."""
+    """Return the record of a call; None if the call must be carried out at once."""
     if (
         name not in table.DEFERRED
         or not _is_about_units(name, arguments)
@@ -203,9 +203,9 @@ def _recorded(
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Return True if a call begins from texts, or from a unit that counts by its record.
+    """Return True if a call makes a unit, or transforms one that is known by its record.
 
-    A program that holds parts of a unit may change them at any time.
+    A unit is not known any more once the program has got parts of it, which it may change at any time.
     """
     record = unmade.record_of(arguments[0]) if arguments else None
     return name not in table.TRANSFORMATIONS or (record is not None and not record.is_spoiled())
@@ -218,13 +218,13 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
     try:
         return any(texts.calls_user(value) for place, value in labelled if place not in later)
     except RecursionError:
-        # A value that holds itself: no record takes it, and the call is carried out.
+        # A value that contains itself: it cannot be recorded anyway.
         return False
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
-    """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
-    # The unit is the program's: neither a recipe's nor kcl's.
+    """Return loopy's own unit from a call that was not recorded, prepared so that kcl launches it by its content."""
+    # Not for units of recipes or of kcl's own calls.
     is_programs = not (recorder.thread.carrying or recorder.thread.call)
     if name in table.DEFERRED and is_programs and unmade.is_unit(made):
         port("units").take(made)
@@ -232,7 +232,7 @@ def _launched_by_kcl(name: str, made: Any) -> Any:
 
 
 def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
+    """Add the `lang_version` that the caller's globals choose, as loopy does by looking into them."""
     if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in names:
         return keywords
     return {**keywords, "lang_version": names[table.VERSION_SYMBOL]}
@@ -243,7 +243,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
     def own(value: Any) -> Any:
         kind = type(value)
-        # An iterator is wrapped, not read: loopy reads it as far as it likes.
+        # An iterator is wrapped and not read, so that loopy reads as much of it as it needs.
         if kind.__module__ in _ITERATORS and hasattr(kind, "__next__"):
             return map(own_in, value)
         if issubclass(kind, plain.StandIn):
@@ -253,7 +253,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     def own_in(value: Any) -> Any:
         return texts.mapped(value, own)
 
-    # Values that hold themselves stay as they are.
+    # A value that contains itself is passed on unchanged.
     with suppress(RecursionError):
         arguments, keywords = own_in((arguments, keywords))
     from kcl.frontends.loopy import making
@@ -277,5 +277,5 @@ FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES
 # The face of a module by its name; each is made once.
 submodule = functools.cache(Face)
 face = submodule("loopy")
-# A program with the face gets a report.
+# Importing the face is a use of kcl, so there is a report if the user wants one.
 events.listen()

@@ -1,7 +1,7 @@
-"""loopy generates for kcl: its own disk caches are off.
+"""Runs loopy for kcl with loopy's own disk caches off.
 
-They know a preamble generator by its name and not by its code. A bypass leaves them as the user set them, since nothing of
-it is stored.
+Those caches know a preamble generator by its name and not by its code, so they may return stale code, which kcl would
+store. A bypass stores nothing, so it leaves the caches as the user set them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kcl import foreign
 
 @contextmanager
 def quiet(may_run: bool) -> Iterator[None]:
-    """Keep loopy's disk caches off in a block, if loopy is installed and may run there."""
+    """Switch loopy's disk caches off in a block, if loopy is installed and `may_run` there."""
     if not may_run or find_spec("loopy") is None:
         yield
         return
-    # Both fail at their import without a usable cache directory: then they get a private one.
+    # Both need a usable cache directory at import: if the user's is not, they get a private one.
     foreign.import_anyway("loopy")
     foreign.import_anyway("pyopencl.invoker")
     with foreign.loopy_disk_caches_off():

@@ -1,9 +1,9 @@
-"""What the modules of packages hold: what was changed there since their import.
+"""Finds what a program has changed in the modules of installed packages since their import.
 
-A package counts by its files as long as its modules hold what their imports gave. A module is taken as its import ends:
-its names, the bodies of its classes, attributes of its functions and objects, tables. Python tells of other changes of
-a function. A key has the content of what differs, in a package and in what that requires. Of a module that was imported
-before kcl attended it has plain values, and the names of functions and classes.
+A package counts by its files as long as its modules hold what their imports put there. That is noted for each module
+when its import ends (`kcl.frontends.loopy.baseline`). The key has the content of what differs, in a package and in the
+packages that it requires. A module that was imported before kcl has no baseline: its plain values, and the names of its
+functions and classes, are in the key.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kcl.frontends.loopy.plain import shorten
 from kcl.frontends.loopy.watch import Watch, is_same
 from kcl.generate import distributions, requirements
 
-# They refer to each other, so one comparison of all is less than one of each.
+# Compared together, which takes less time, since these libraries refer to each other.
 LIBRARIES_OF_GRAPHS = "the libraries of graphs"
 
 
 class ComparedPackages(process.LockedState):
-    """What packages are compared with, and their texts."""
+    """The packages that were compared so far."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,8 +39,8 @@ _state = process.shared(ComparedPackages)
 
 
 def take(names: list[str]) -> None:
-    """Take what modules hold as their imports ended. No error of theirs reaches the import."""
-    # What is not taken is compared later as a module that kcl did not attend to.
+    """Note the baseline of modules whose imports have just ended. Raises nothing, since an import calls it."""
+    # After an error a module has no baseline, like one that was imported before kcl.
     with suppress(Exception):
         baseline.hear()
         for name in names:
@@ -53,7 +53,7 @@ def _holders(name: str, module: Any) -> list[Holder]:
     def inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
         for key, value in pairs:
             kind: Any = type(value)
-            # The attributes of a function are taken with its own module. Those of a method are not taken.
+            # Attributes of a function are noted with its own module; those of methods are not noted.
             if kind is FunctionType:
                 if type(thing) is ModuleType and value.__module__ == thing.__name__:
                     yield key, "", vars(value)
@@ -68,18 +68,18 @@ def _holders(name: str, module: Any) -> list[Holder]:
 
 
 class _Changed:
-    """A holder in which names got other values. These are encoded at each request, since they may change in place."""
+    """A holder with changed names. Their values are encoded at each request, since they may change in place."""
 
     def __init__(self, holder: Holder) -> None:
         self._holder = holder
         self._pairs = [pair for pair in holder.differing().items() if not holder.is_nothing(*pair)]
 
     def counts(self) -> bool:
-        """Return True if something changed that may count: of most modules it is that one below them was imported."""
+        """Return True if a change may count. In most modules the only change is a new submodule, which does not."""
         return bool(self._pairs) or isinstance(self._holder.thing, TABLES)
 
     def texts(self, encoder: Any) -> list[str]:
-        """Return the texts of what the holder holds and did not hold as it was taken."""
+        """Return texts of what differs from the baseline."""
         if isinstance(self._holder.thing, TABLES):
             return [f"{self._holder.name}: {encoder.encode(self._holder.thing)}"]
         texts = []
@@ -96,7 +96,7 @@ def _is_as_taken(holder: Holder) -> bool:
 
 
 def _shown(holder: Holder) -> str:
-    """Return the text of a holder of a module that was there before kcl attended: plain values, and names of code."""
+    """Return the text of a holder without a baseline: its plain values, and the names of functions and classes."""
     pairs = [pair for pair in holder.held.items() if not holder.is_nothing(*pair)]
     return f"{holder.name}: {', '.join(sorted([f'{_token(key)}={_token(value)}' for key, value in pairs]))}"
 
@@ -124,9 +124,9 @@ def _token(value: Any) -> str:
 
 
 class _Package:
-    """What the loaded modules of a distribution, and of what it requires, hold at one moment.
+    """The loaded modules of a distribution and of those it requires, compared with their baselines.
 
-    What the libraries of graphs require beside each other makes no unit.
+    For the libraries of graphs other requirements are left out: they make no units.
     """
 
     def __init__(self, name: str) -> None:
@@ -136,16 +136,16 @@ class _Package:
         self._seen, self._told = set[str](), baseline.state().noted
         self._modules = dict[str, Any]()
         self._watch = Watch()
-        # In the order of the watch, each with the name of its module.
+        # (name of the module, holder), in the order in which `_watch` numbers them.
         self._holders = list[tuple[str, Holder]]()
-        # The places of what was there before kcl attended, and the text of that. It is written at the first request.
+        # The numbers of holders without a baseline, and their text, which is written at the first request.
         self._early, self._shown = set[int](), ""
-        # The holders in which something was changed, by their places.
+        # Number of a holder -> its changes.
         self._changed: dict[int, _Changed] = {}
         self._add()
 
     def _add(self) -> None:
-        """Look at the modules that were imported since the last look."""
+        """Add the modules that were imported since the last call."""
         seen, self._seen = self._seen, {*sys.modules}
         start, new = len(self._holders), self._mine(self._seen - seen)
         baseline.hear(new)
@@ -158,12 +158,12 @@ class _Package:
                 self._shown = ""
             self._holders += [(name, holder) for holder in holders]
         if start < len(self._holders):
-            # The watch begins before the comparison, so no change falls between the two.
+            # Watched before it is compared, so that no change is missed in between.
             self._watch.add([holder.thing for _name, holder in self._holders[start:]])
             self._compare(set(range(start, len(self._holders))) - self._early)
 
     def _compare(self, places: set[int]) -> None:
-        """Compare the holders at some places with what they held as they were taken."""
+        """Compare holders with their baselines."""
         for place in places:
             _name, holder = self._holders[place]
             self._changed.pop(place, None)
@@ -171,7 +171,7 @@ class _Package:
                 self._changed[place] = changed
 
     def _mine(self, names: set[str]) -> list[str]:
-        """List the modules of these distributions, by the owners of their top-level modules."""
+        """List those of the modules that belong to these distributions."""
         mine = []
         for name in names:
             top = name.partition(".")[0]
@@ -182,10 +182,13 @@ class _Package:
         return sorted(mine)
 
     def stands(self) -> bool:
-        """Return True if no module was replaced since, and none changed that was there before kcl attended."""
+        """Bring the comparison up to date. Return False if it must begin anew.
+
+        That is so if a module was replaced, or if one without a baseline has changed.
+        """
         if not is_same([*map(sys.modules.get, self._modules)], [*self._modules.values()]):
             return False
-        # Python has told of one more function or class that was changed.
+        # The audit hook has noted a change of a function or class.
         if self._told != baseline.state().noted:
             self._told, self._shown = baseline.state().noted, ""
         changed = self._watch.changed()
@@ -196,7 +199,7 @@ class _Package:
         return True
 
     def text(self, encoder: Any) -> str:
-        """Return the text of what differs, as it is now, and of what was there before kcl attended."""
+        """Return the text of the present differences, and of the modules without a baseline."""
         places = self._ordered(self._changed)
         differing = [line for place in places for line in self._changed[place].texts(encoder)]
         mine = [getattr(module, "__dict__", None) for module in self._modules.values()]
@@ -211,23 +214,23 @@ class _Package:
         return shorten("; ".join([*differing, self._shown]))
 
     def _ordered(self, places: Iterable[int]) -> list[int]:
-        """Order positions in the watch by the names of the modules, which another run may import in another order."""
+        """Sort numbers of holders by module, so that the order of imports makes no difference."""
         return sorted(places, key=lambda place: (self._holders[place][0], place))
 
 
 def compared(distribution: str) -> str:
-    """Return the name under which what a distribution holds is compared."""
+    """Return the name under which a distribution is compared: its own, or that of all libraries of graphs."""
     return LIBRARIES_OF_GRAPHS if distribution in distributions.GRAPHS else distribution
 
 
 def text(distribution: str, encoder: Any) -> str:
-    """Return the text of what a compared distribution, and what it requires, hold.
+    """Return the text of what was changed in the modules of a distribution and of those it requires.
 
-    Raise UnknownInput if no key can hold it.
+    Raise UnknownInput if no key can describe it.
     """
     state = _state()
     with state.lock:
-        # An error leaves no package behind that has looked at a part: the next request compares all of it again.
+        # Taken out, so that after an error the next request begins anew.
         package = state.packages.pop(distribution, None)
         if package is None or not package.stands():
             package = _Package(distribution)

@@ -1,9 +1,8 @@
-"""The modules that get the face of loopy: the modules of recipes, and the program's own modules.
+"""Decides which modules get the face when they import loopy: modules with recipes, and the program's own modules.
 
-`install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
-never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
-functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
-and the module's own calls where `record_own` says so.
+`install` replaces `builtins.__import__`, once. The new function decides by the importing module alone, and leaves
+`sys.modules` unchanged. If a module has imported loopy itself before, its calls are recorded by `watch`, which replaces
+loopy's functions by recording ones. They record calls of recipes, and with `record_own` those of the program's modules.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING, generators
 from kcl.generate import GENERATORS
 
-# The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
+# The original `builtins.__import__`. A global and no state, since every import reads it.
 _import: Callable[..., Any] | None = None
 
 
 class FaceRequests(process.LockedState):
-    """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
+    """Which modules get the face, and the lock for replacing functions.
 
-    `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
-    has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
-    the calls of the program's own modules outside of recipes.
+    `watched` is the loopy whose functions were replaced. `faces` is True once a module of the program has imported
+    kcl.loopy or defined a recipe: from then on all modules of the program get the face. `packages` has the installed
+    packages that did so: each gets the face. `own` is True while calls of the program's own modules outside of recipes are
+    recorded too.
     """
 
     def __init__(self) -> None:
@@ -50,15 +50,15 @@ _state = process.shared(FaceRequests)
 
 
 def install() -> None:
-    """Stand in front of Python's import from now on. Thread-safe."""
+    """Replace `builtins.__import__`, once. Thread-safe."""
     global _import
     is_off = _is_switched_off()
     with _state().lock:
-        # A second call would put the function in front of itself.
+        # Else the function would call itself.
         if _import is not None:
             return
-        # With that layer off no key asks what packages hold. The listener comes first: what another thread imports
-        # through the function is heard.
+        # The listeners are for keys, which are not needed with the layer off. They are installed first, so that they hear
+        # what another thread imports through the new function.
         if not is_off:
             generators.receive(_generators_ended, _generators_begin)
             attended.Listener(_leading, _take, _ask).install()
@@ -68,7 +68,7 @@ def install() -> None:
 
 
 def attend(spec: ModuleSpec) -> None:
-    """Attend to the import of a generator that has just begun."""
+    """Listen to the import of a generator that has just begun."""
     if not _is_switched_off():
         generators.install()
         generators.take(spec)
@@ -76,20 +76,20 @@ def attend(spec: ModuleSpec) -> None:
 
 
 def _leading(name: str) -> str:
-    """Return the top-level module of a package that may lead to a generator, nothing for another one.
+    """Return the top-level module if a module may pass code to a generator; empty for others.
 
-    Python asks a finder under a lock for which the imports of other threads wait. So nothing is imported here. At the
-    first import that no warm start has, kcl begins to attend to the imports of the generators.
+    A finder calls this while Python holds a lock that imports of other threads need, so nothing is imported here. The first
+    import of a generator's module, which a warm start does not have, also installs the listener for generators.
     """
     top = name.partition(".")[0]
     if name in GENERATING:
         is_asked = generators in sys.meta_path
         generators.install()
-        # The other listener has the module: it asks this one, or is asked as this one goes on.
+        # The other listener handles the module, unless it was installed only just now.
         return "" if is_asked else top
     if top == "kcl" or top in sys.stdlib_module_names or top in GENERATORS:
         return ""
-    # Until that module is there, `_ask` and `_take` decide.
+    # It may not be imported here: until it is loaded, `_ask` and `_take` decide.
     requirements = sys.modules.get("kcl.generate.requirements")
     if requirements is None or is_being_imported(requirements):
         return top
@@ -111,7 +111,7 @@ def _generators_ended(names: list[str]) -> None:
 
 
 def _ask(package: str) -> None:
-    """Ask whether a package leads to a generator, before it imports what it requires: that leads there with it."""
+    """Decide whether a package may pass code to a generator, before it imports the packages that it requires."""
     if not _is_off():
         from kcl.generate import requirements
 
@@ -129,10 +129,10 @@ def _take(names: list[str]) -> None:
 
 
 def named_by(module: str) -> None:
-    """Give the face for good, because a module names kcl.loopy or has a recipe.
+    """Note that a module imports kcl.loopy or defines a recipe: from now on more modules get the face.
 
-    A module of the program gives it to all modules of the program, an installed package to itself. kcl's own modules,
-    and those of Python's library, which import for others, give it to nobody.
+    If it belongs to the program, all modules of the program get it; if it belongs to an installed package, that package.
+    Modules of kcl and of Python's library, which import on behalf of others, change nothing.
     """
     from kcl.generate import distributions
 
@@ -148,7 +148,7 @@ def named_by(module: str) -> None:
 
 
 def named_above() -> None:
-    """Give the face to the module that imports the caller's module for the first time."""
+    """Call `named_by` for the module that is importing the caller's module."""
     frame: Any = sys._getframe(2)
     while frame is not None and (
         frame.f_code.co_filename.startswith("<frozen importlib")
@@ -160,12 +160,12 @@ def named_above() -> None:
 
 
 def is_for_good() -> bool:
-    """Return True if the program, or an installed package, has named kcl.loopy or a recipe."""
+    """Return True if the program, or an installed package, has imported kcl.loopy or defined a recipe."""
     return _state().faces or bool(_state().packages)
 
 
 def record_own(is_recorded: bool) -> None:
-    """Record the calls of the program's own modules outside of recipes from now on, or stop recording them."""
+    """Begin, or stop, to record the calls of the program's own modules outside of recipes."""
     _state().own = is_recorded
 
 
@@ -174,7 +174,7 @@ def _faced_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
-    # Every import of the program passes here, so the first test is the cheapest one.
+    # All imports of the program come here, so the cheapest test is the first.
     if name[:6] not in ("loopy", "loopy.") or level or globals is None:
         if name[:3] == "kcl" and (
             name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))
@@ -185,7 +185,7 @@ def _faced_import(
         return _import(name, globals, locals, fromlist, level)
     from kcl.frontends.loopy import face
 
-    # C code, such as pickle's, asks with an empty list: it then looks into `sys.modules`, where loopy itself must be.
+    # C code, such as pickle's, imports with an empty list and then reads `sys.modules`, which must have loopy itself.
     if fromlist == [] or not face.has(name, fromlist):
         from kcl.frontends.loopy import making
 
@@ -202,17 +202,17 @@ hide_from_warnings(_faced_import)
 def _is_faced(names: dict[str, Any]) -> bool:
     """Return True if the module with these globals gets the face."""
     name = str(names.get("__name__"))
-    # loopy's functions import loopy a hundred thousand times in a cold run.
+    # Tested first, since loopy's own functions import loopy a hundred thousand times in a cold run.
     if name[:6] in ("loopy", "loopy."):
         return False
     state, faced = _state(), names.get(FACED)
     if faced or name.partition(".")[0] in state.packages:
         return True
-    # A module of a library is not asked again: its functions import loopy thousands of times.
+    # The answer is kept in the module, since functions of libraries may import loopy thousands of times.
     if faced is not None or not (state.faces or state.own):
         return False
     is_own = names.get("__name__") == "__main__" or _is_own(names, state.faces)
-    # The layer may be switched on again.
+    # Not kept, since the layer may be switched on again.
     if is_own and not state.faces and _is_off():
         return False
     names[FACED] = is_own
@@ -224,8 +224,8 @@ def _is_switched_off() -> bool:
 
 
 def _is_off() -> bool:
-    """Return True if the generator layer is off: then a program without recipes has loopy itself."""
-    # With the switch of kcl the answer needs no further module.
+    """Return True if the generator layer is off for loopy."""
+    # kcl's own variable is tested first, without importing the layers.
     if _is_switched_off():
         return True
     from kcl.cache import layers
@@ -234,9 +234,9 @@ def _is_off() -> bool:
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:
-    """Return True if a module belongs to the program: neither an installed distribution nor Python's library.
+    """Return True if a module belongs to the program, and not to an installed distribution or Python's library.
 
-    An `editable` install is the program's where recipes may stand in it, else a library.
+    `editable` says whether an editable install counts as the program's.
     """
     from kcl.generate import distributions
 
@@ -251,7 +251,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
 
 
 def _is_editable(top: str) -> bool:
-    """Return True if a package comes from an editable install: from a finder, or from a path behind site-packages."""
+    """Return True if a package is an editable install: found by a finder, or by a path behind site-packages."""
     from kcl.generate import distributions
 
     place = distributions.locate(top)
@@ -269,9 +269,10 @@ def _is_editable(top: str) -> bool:
 
 
 def watch() -> None:
-    """Record calls also where their module imported the real loopy; do nothing before loopy is imported.
+    """Replace loopy's functions by recording ones, for modules that have imported loopy itself.
 
-    A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
+    Calls from loopy's own functions pass unrecorded. A function that the program has replaced is left alone. Does nothing
+    before loopy is imported.
     """
     if "loopy" not in sys.modules or (
         "kcl.frontends.loopy.insides" not in sys.modules and _is_off()
@@ -303,12 +304,12 @@ def _watching(name: str, function: FunctionType) -> Any:
         names = sys._getframe(1).f_globals
         is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
-            # loopy looks into its caller's globals for the version, and here they are those of this module.
+            # loopy would look for the version in its caller's globals, which are those of this module here.
             if is_versioned:
                 keywords = face.with_version(keywords, names)
             return function(*arguments, **keywords)
         return face.call(name, arguments, keywords)
 
-    # pickle looks for the function there.
+    # So that pickle finds the function.
     watching.__module__, watching.__qualname__ = "loopy", name
     return watching

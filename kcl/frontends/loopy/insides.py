@@ -1,13 +1,13 @@
-"""What was changed inside the generators since they were imported: by the program, or by a package as it is imported.
+"""Finds what was changed inside the generators (loopy and the libraries it generates with) after their import.
 
-The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
-else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables, and what the import put
-elsewhere. `now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
+Keys have the files of the generators. But a program, or a package that it imports, may change loopy in memory: a method
+of an AST builder, an entry of a table, a constant. For each module of the generators a baseline keeps what its import
+left: the module's names, class bodies, items of tables, and changes that the import made in other modules. `now` compares
+what has changed since its last call. A process without loopy has no baseline and pays nothing.
 
-A module that was imported before kcl could attend counts as it is, except for callables of other packages.
-What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
-stored.
+For a module that was imported before kcl, the present state is the baseline, except callables of other packages, which
+count as changes. Changes in pytools and pyopencl before loopy was imported are found when loopy generates: then nothing
+is stored.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from kcl.frontends.loopy.watch import Watch
 from kcl.generate import GENERATORS, distributions
 
 _OWNERS = distributions.HARMLESS.union(GENERATORS)
-# Equal to each cell without content.
+# An empty cell, to compare others with.
 _EMPTY = CellType()
-# Stands for a value that was replaced before kcl could see it.
+# Marks a value that was replaced before kcl could see it.
 _UNKNOWN = object()
-# Sets are memos of what was warned of, or fields of classes.
+# Sets are left out: in the generators they are memos of warnings, or fields of classes.
 _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
 _PATIENCE = 1.0  # seconds
-# Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
+# Names that loopy or kcl changes and that decide no code: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
-# The module of the classes of loopy's disk caches, which kcl does without.
+# The module of loopy's disk caches, which are off while kcl generates.
 _DISK = "pytools.persistent_dict"
 
-# The value now, by the name of a holder and the name in it.
+# (name of a holder, name in it) -> present value
 Changes = Mapping[tuple[str, Any], Any]
 
 
 class TakenGenerators(process.LockedState):
-    """The modules that were taken, what they hold, and what is changed there."""
+    """The baselines of the generators' modules, and the changes that were found."""
 
     def __init__(self) -> None:
         super().__init__()
         self.modules: dict[str, ModuleType] = {}
-        # The holders by the address of the thing, in the order of the watch.
+        # Address of a thing -> its holder, in the order in which `watch` numbers them.
         self.found: dict[int, Holder] = {}
         self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        # The holders with changes, by the address of the thing and their class, and what the changed names are now.
+        # (address of the thing, class of the holder) -> (holder, present values of the changed names)
         self.differing: dict[Any, tuple[Holder, Any]] = {}
-        # What `as_imported` puts back, by the same places: the thing, the changed names and the contents. And the thread in
-        # its block.
+        # What `as_imported` has to put back at its end, under the same keys: (thing, changed names, contents); and the
+        # thread that is in its block.
         self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
         self.thread = 0
 
     def put_back(self) -> None:
-        """Let the generators be as before `as_imported`."""
+        """Put the program's changes back, at the end of `as_imported`."""
         with self.lock:
             for place, changed in [*self.restored.items()]:
                 try:
@@ -78,7 +78,7 @@ class TakenGenerators(process.LockedState):
                     self.restored.pop(place, None)
 
     def after_fork(self) -> None:
-        # The block of another thread never ends here.
+        # In a forked child the block of another thread never ends.
         if self.thread != get_ident():
             self.put_back()
 
@@ -87,12 +87,12 @@ _state = process.shared(TakenGenerators)
 
 
 def is_off() -> bool:
-    """Return True if the generator layer was off so far: then nothing is compared, and nothing is taken for that."""
+    """Return True if the generator layer has been off so far: then no baseline is kept and nothing is compared."""
     return not _state().modules and bool(layers.off(settings.GENERATOR, "loopy"))
 
 
 def attend() -> None:
-    """Attend to imports of the generators from now on; take those that are there as they are."""
+    """Listen to imports of the generators from now on; modules that are imported already get their present state."""
     generators.install()
     if not is_off():
         with _state().lock:
@@ -101,7 +101,7 @@ def attend() -> None:
 
 
 def note_begin(_group: str) -> None:
-    """Find the changes before an import; take what is there, and was not heard."""
+    """Before an import, find the present changes, so that those of the import can be told from them."""
     if is_off():
         return
     with _state().lock:
@@ -111,7 +111,7 @@ def note_begin(_group: str) -> None:
 
 
 def note_end(_names: list[str]) -> None:
-    """Take what imports that ended brought, and what they changed."""
+    """After imports, add the new modules to the baseline, and what the imports changed in others."""
     if not is_off():
         with _state().lock:
             _absorb()
@@ -120,7 +120,7 @@ def note_end(_names: list[str]) -> None:
 
 
 def _absorb() -> None:
-    """Take what imports changed for their own; a change that was found before stays one."""
+    """Make changes by imports of generators a part of the baseline; changes that were found before stay changes."""
     changes, holders = _changes(), _changed()
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in changes]
@@ -129,9 +129,9 @@ def _absorb() -> None:
 
 
 def _take(is_early: bool = False) -> None:
-    """Make the baseline of the modules that are there now."""
+    """Make the baseline of modules of the generators that have none yet. `is_early`: they were imported unheard."""
     state, new = _state(), list[Holder]()
-    # A module of a class of its own may be one that runs at its first use.
+    # Modules of another class are left out: they may be lazy ones.
     modules = {
         name: module
         # The list is a copy: another thread may import a module meanwhile.
@@ -139,7 +139,7 @@ def _take(is_early: bool = False) -> None:
         if type(module) is ModuleType
         and name not in state.modules
         and is_generators(name)
-        # What such a module lacks would count as added by the program.
+        # What its import still adds would count as added by the program.
         and not is_being_imported(module)
     }
     if not modules:
@@ -150,7 +150,7 @@ def _take(is_early: bool = False) -> None:
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
-        # A callable of another package was put there before kcl attended. What was in its place is not known.
+        # A callable of another package must have been put there earlier. What was there before is not known.
         for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
             if names := [name for name, value in baseline.changeable(holder) if not _is_own(value)]:
                 holder.held |= dict.fromkeys(names, _UNKNOWN)
@@ -162,22 +162,22 @@ def _take(is_early: bool = False) -> None:
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what in a module, class or object of the generators may change in place."""
+    """Yield the values in a module, class or object of the generators that may change in place (see `baseline.take`)."""
     if isinstance(thing, _TABLES):
         return
     is_module = type(thing) is ModuleType
-    # What a decorator calls stands in a cell, and has defaults as another function.
+    # A decorated function is in a cell of the wrapper, and may have defaults.
     named = thing.cell_contents if type(thing) is CellType else thing
     module = named.__name__ if is_module else named.__module__
     for key, value in pairs:
         kind = type(value)
-        # Of six thousand functions few hold something that may change.
+        # Tested first, since few of six thousand functions hold something that may change.
         if kind is FunctionType and not (value.__closure__ or value.__kwdefaults__):
             continue
         if kind is FunctionType or kind in _METHODS:
             function = value if kind is FunctionType else _function(value)
             for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
-                # A cell with a function is what a decorator of theirs calls. Other cells hold memos.
+                # A cell with a function holds a decorated function. Other cells hold memos.
                 if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
                     yield key, f".<cell {number}>", cell
             defaults = getattr(function, "__kwdefaults__", None)
@@ -187,7 +187,7 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
             if value.__module__ == module:
                 yield key, "", value
         elif kind in _TABLES:
-            # The tables of pyopencl are memos, and that of dtypes is in each key.
+            # pyopencl's tables are memos, except its registry of dtypes, which is in each key.
             if key[:2] != "__" and not module.startswith("pyopencl"):
                 yield key, "", value
         elif is_module and _is_object(value):
@@ -195,18 +195,18 @@ def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _is_object(value: Any) -> bool:
-    """Return True for an object of the generators that may hold something."""
+    """Return True for an object of a generator's class with attributes."""
     module = str(type(value).__module__)
     return is_generators(module) and module != _DISK and hasattr(value, "__dict__")
 
 
 def _counts(holder: Holder, name: Any, now: Any) -> bool:
-    """Return True if another value of a name may be a change by a program."""
+    """Return True if the new value of a name may be a change by the program."""
     thing, before = holder.thing, holder.held.get(name, MISSING)
     kinds = type(before), type(now)
     if any(kind.__module__ == _DISK for kind in kinds):
         return False
-    # A list may hold caches, which are registered in it.
+    # A list in which tables (caches) are registered grows by itself.
     if isinstance(thing, list):
         is_nothing = not {*kinds}.isdisjoint(_TABLES)
     else:
@@ -222,21 +222,21 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
 
 
 def _function(value: Any) -> Any:
-    """Return the function behind a method; any other value as it is."""
+    """Return the function behind a method or property; any other value unchanged."""
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
     return value.fget if isinstance(value, property) else value
 
 
 def _is_own(value: Any) -> bool:
-    """Return True unless a value calls code of another package than the generators, what they require, and Python.
+    """Return True unless a value calls code that belongs neither to the generators, nor their requirements, nor Python.
 
-    A class, or an object that is called, is their own unless its class is the user's.
+    A class, or another callable object, passes unless its class is the user's.
     """
     function = value if type(value) is FunctionType else _function(value)
     if type(function) is FunctionType:
         module = str(function.__globals__.get("__name__", ""))
-        # The program's own function may stand below one of kcl's.
+        # kcl may have wrapped a function of the program.
         if module[:4] == "kcl." and unwrap(function) is not function:
             return _is_own(unwrap(function))
         return _has_own_code(module, function.__code__.co_filename)
@@ -251,7 +251,7 @@ def _is_theirs(module: str) -> bool:
 
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
-    # A generator may have made a function of a text: then it has no file.
+    # A file such as "<string>": the generator has made the function from a text.
     if not module or is_generators(module):
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
@@ -260,7 +260,10 @@ def _has_own_code(module: str, file: str) -> bool:
 
 
 def _is_first_base(kind: type, base: type) -> bool:
-    """Return True unless a base is of a package that neither the generators nor the module of its class import."""
+    """Return True if a base class may come from the class statement, and was not set later.
+
+    It does if it belongs to the generators or their requirements, or if the module of the class imports it.
+    """
     names = getattr(sys.modules.get(str(kind.__module__)), "__dict__", {})
     module = str(base.__module__)
     package = sys.modules.get(module.partition(".")[0], base)
@@ -277,11 +280,11 @@ def _is_of_owner(module: str) -> bool:
 
 
 def refuse() -> None:
-    """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
+    """Raise UnknownInput if something inside the generators is changed now, since no key describes that."""
     changes, state = now(), _state()
     if state.restored and state.thread != get_ident():
-        # Another thread does without these changes. What this one makes has them, so it waits; not for long, as the other
-        # one may wait for it.
+        # Another thread has taken the changes away for its block. This thread's code must have them, so it waits; not for
+        # long, since the other thread may wait for this one.
         foreign.wait_for_loopy(_PATIENCE)
     if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
@@ -291,20 +294,20 @@ def refuse() -> None:
         )
     modules = state.modules.copy()
     present = map(sys.modules.get, modules, modules.values())
-    # A module whose import failed is not there, and was not replaced.
+    # A module whose import failed is missing, which is no replacement.
     for name in compress(modules, map(is_not, present, modules.values())):
         raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
 
 def now() -> Changes:
-    """Return the changes in the generators as of now."""
+    """Return the present changes in the generators."""
     state = _state()
     loopy = sys.modules.get("loopy")
     if generators.is_under_way() or is_being_imported(loopy):
-        # A thread is importing one of them. What changed before is known; the baseline is made as the import ends.
+        # A thread is importing one of them: earlier changes are known, and the baseline is made at the end of the import.
         return _changes()
     with state.lock:
-        # A finder in front of kcl's, such as that of typeguard, lets an import end unheard.
+        # A finder before kcl's, such as typeguard's, may have kept an import from being heard.
         if not state.modules or (loopy is not None and "loopy" not in state.modules):
             attend()
         _compare(_changed())
@@ -312,7 +315,7 @@ def now() -> Changes:
 
 
 def _changes() -> Changes:
-    """Return the changes found last."""
+    """Return the changes that were found so far."""
     return {
         (holder.name, name): value
         for holder, names in [*_state().differing.values()]
@@ -321,7 +324,7 @@ def _changes() -> Changes:
 
 
 def _changed() -> list[Holder]:
-    """List the holders that were changed since the last call, and each function of which a part was ever set."""
+    """List the holders that changed since the last call, and all functions and classes noted by the audit hook."""
     state = _state()
     if not state.modules:
         return []
@@ -332,7 +335,7 @@ def _changed() -> list[Holder]:
 
 
 def _compare(holders: list[Holder]) -> None:
-    """Find the changes in some holders."""
+    """Compare holders with their baselines, and keep the changes."""
     state = _state()
     for holder in holders:
         names = {
@@ -342,7 +345,7 @@ def _compare(holders: list[Holder]) -> None:
         }
         place = id(holder.thing), type(holder)
         if place in state.restored:
-            # What is restored for a call is changed all the same.
+            # Restored only for a block of `as_imported`, so it still counts as changed.
             names = {**state.restored[place][1], **names}
         state.differing.pop(place, None)
         if names:
@@ -351,10 +354,10 @@ def _compare(holders: list[Holder]) -> None:
 
 @contextmanager
 def as_imported() -> Iterator[None]:
-    """Let the generators be in a block as their imports left them, for a call that waited.
+    """Within the block take the program's changes in the generators away, for a call that was recorded before them.
 
-    The caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another thread,
-    which looks for changes as it ends. That thread finds the changes of before the block.
+    The caller lets one thread at a time in. No lock is held in the block: its call may wait for an import of another
+    thread, which looks for changes at its end, and finds those from before the block.
     """
     state = _state()
     if not now() or state.restored:
@@ -373,14 +376,14 @@ def as_imported() -> Iterator[None]:
         try:
             state.put_back()
         finally:
-            # An interrupt may come as the changes are put back.
+            # Once more, since an interrupt may have ended the first call.
             state.put_back()
 
 
 def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
-    """Let names have the values that they have in `contents`, or none."""
+    """Set names of a thing to their values in `contents`, or delete them if they have none there."""
     if isinstance(thing, list):
-        # A list is put back as a whole: its places move with each item.
+        # A list is set as a whole, since inserting an item would move the others.
         thing[:] = [contents[place] for place in sorted(contents)]
         return
     for name in names:
@@ -396,7 +399,7 @@ def _put(thing: Any, names: Iterable[Any], contents: dict[Any, Any]) -> None:
 
 
 def original(holder: str, name: str) -> Any:
-    """Return the function or class that the import of a generator gave a name in a holder; None for anything else."""
+    """Return the function or class that a name in a holder had after the generator's import; None for another value."""
     state = _state()
     if "loopy" not in state.modules:
         attend()
@@ -404,5 +407,5 @@ def original(holder: str, name: str) -> Any:
     return None if value is _UNKNOWN or isinstance(value, functools.partial) else unwrap(value)
 
 
-# A process that asks before it imports one of them through kcl's function.
+# For a process that imports this module before the generators.
 generators.receive(note_end, note_begin)

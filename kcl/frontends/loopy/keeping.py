@@ -1,8 +1,8 @@
-"""Arguments that loopy keeps by reference: how kcl sees that it does, and what they held at a call.
+"""Arguments that loopy keeps by reference: how kcl finds them, and the content that they had at the call.
 
-What loopy keeps a program may change after the call, and loopy's unit changes with it. So such a call is carried out
-with the program's own objects. If they changed since the call, they get the content of the call back while it is
-carried out. The numbers of an array count at the look-up alone: no call reads them.
+If a program changes such an argument after the call, loopy's unit changes with it. So the call is carried out with the
+program's own objects. If they have changed since the call was recorded, they get their former content back while it is
+carried out. Numbers in arrays are compared only at the look-up, since no call reads them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def changeable(value: Any) -> Iterator[Any]:
 
 
 def keepable(value: Any) -> list[Any]:
-    """List what a call may keep of an argument; a view of a view refers to the array that has the memory."""
+    """List the objects of an argument that a call may keep a reference to; for a view also the arrays that it views."""
     things = [*changeable(value)]
-    # The list grows as it is read: the memory of a view may be a view itself.
+    # The list grows in the loop, since a view may be of a view.
     for thing in things:
         viewed = getattr(thing, "base", None)
         things += [viewed] if viewed is not None else []
@@ -39,10 +39,10 @@ def keepable(value: Any) -> list[Any]:
 
 
 class ReferenceCount:
-    """The objects in arguments to which more references lead after a block, by their ids.
+    """Finds the objects in arguments to which more references lead after a block: `grown` has their ids.
 
-    What `made` holds does not count: results of kcl's own records, which no program has.
-    Nothing that only waits for Python's collector goes in the block: that could hide a reference.
+    Objects in `made`, the results of other records, are left out. What the program drops in the block must not be garbage
+    that only the collector frees.
     """
 
     def __init__(self, arguments: Any, made: Any = ()) -> None:
@@ -51,7 +51,7 @@ class ReferenceCount:
         self._things = [thing for thing in keepable(arguments) if id(thing) not in others]
 
     def __enter__(self) -> None:
-        # The collector could let go of a reference in the block, and hide one that loopy keeps.
+        # A collection in the block could drop a reference, and hide one that loopy keeps.
         self._collects = gc.isenabled()
         gc.disable()
         self._before = [*map(sys.getrefcount, self._things)]
@@ -65,7 +65,7 @@ class ReferenceCount:
 
 
 class CallContent:
-    """The content at a call of a container or array that a program may change."""
+    """The content that a changeable container or array had at a call."""
 
     __slots__ = ("_own", "_saved")
 
@@ -74,7 +74,7 @@ class CallContent:
         self._saved = self._content()
 
     def _content(self) -> Any:
-        """Return a copy of a container, or of the attributes of an object; the text of an array."""
+        """Return a copy of a container or of an object's attributes; for an array its text."""
         own, row = self._own, texts.container(self._own)
         if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
             return texts.exact_text(own)
@@ -82,17 +82,17 @@ class CallContent:
         return own.copy() if hasattr(own, "clear") else dict(pairs(row.items(own)))
 
     def is_changed(self, in_place: bool = False) -> bool:
-        """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""
+        """Return True if the content has changed; `in_place` leaves numbers in arrays out."""
         now, saved = self._content(), self._saved
         if type(saved) is str:
             return not in_place and bool(now != saved)
         listed, row = set if type(saved) is set else list, texts.container(saved)
         assert row is not None
-        # Items count by identity: a comparison by value could run code of the program.
+        # Compared by identity, since `==` could run code of the program.
         return bool(listed(map(id, row.items(now))) != listed(map(id, row.items(saved))))
 
     def exchange(self) -> None:
-        """Give the object the content that was saved, and save the content that it has."""
+        """Swap the present content of the object and the saved one."""
         items, own = self._saved, self._own
         self._saved = self._content()
         if hasattr(own, "clear"):
@@ -100,20 +100,20 @@ class CallContent:
             (own.extend if type(own) is list else own.update)(items)
         else:
             for name in set(self._saved).difference(items):
-                # Past the class, which may be frozen.
+                # By `object`, since the class may be frozen.
                 object.__delattr__(own, name)
             for name, item in items.items():
                 object.__setattr__(own, name, item)
 
 
 def hold(arguments: Any) -> list[CallContent]:
-    """Take the content of all containers and arrays in some arguments."""
+    """Save the content of all changeable containers and arrays in arguments."""
     return [CallContent(thing) for thing in changeable(arguments)]
 
 
 @contextmanager
 def as_of_call(contents: Iterable[CallContent]) -> Iterator[None]:
-    """Let objects have the content of the call in a block."""
+    """Within the block, give changed objects the content that they had when the call was recorded."""
     changed = [content for content in contents if content.is_changed(in_place=True)]
     for content in changed:
         content.exchange()

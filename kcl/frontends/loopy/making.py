@@ -1,6 +1,6 @@
-"""Making: a record is carried out with loopy itself, and loopy's own objects answer what a program asks.
+"""Carries records out with loopy itself, and gets loopy's own objects for questions of the program.
 
-Proofs stand for the results in a warm start, which makes nothing. A warm start of recipes does without this module.
+A warm start of recipes, in which proofs replace carrying out, does not import this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNIT = "loopy.translation_unit.TranslationUnit"
 
 
 def make(record: Record) -> Any:
-    """Return the result of a record, carried out if it was not; raise the errors of loopy."""
+    """Return the result of a record; it is carried out if it was not. Raises loopy's errors."""
     if record.is_made:
         return record.real()
     with alone():
@@ -31,10 +31,10 @@ def make(record: Record) -> Any:
 
 
 def prove(record: Record, group: Group) -> proofs.Proof | None:
-    """Carry a record out, which proves later records; where another thread was first, return its proof instead."""
+    """Carry a record out and write its proof. If another thread has a proof already, return that instead."""
     try:
         with alone():
-            # Another thread may have carried an equal record out while this one waited for its turn.
+            # Another thread may have carried out an equal record while this one waited.
             earlier = proofs.known(record.digest)
             if earlier is None:
                 record.made(_carry_out)
@@ -48,12 +48,12 @@ def prove(record: Record, group: Group) -> proofs.Proof | None:
                     proofs.add(record.digest, proof, group)
             return earlier
     finally:
-        # The warnings are given here, outside of the lock: a filter may turn one into an error.
+        # Outside of the lock, since a filter may turn a warning into an error.
         warned.give(record.heard, record.place)
 
 
 def handed_out(record: Record) -> Any:
-    """Return a record's result, for a program that may change it: all units that share parts of it were made before."""
+    """Return a record's result to a program that may change it. First all units that share parts of it are made."""
     made = make(record)
     if record.function not in CONSTRUCTORS:
         expose(record)
@@ -61,25 +61,25 @@ def handed_out(record: Record) -> Any:
 
 
 def expose(record: Record) -> None:
-    """Carry out what shares parts with a record, before a program changes them."""
+    """Carry out all records whose units share parts with this one's, before the program may change them."""
     for other in record.expose():
         try:
             make(other)
         except Exception:
-            # The call for the record raises the error.
+            # The error is raised when the program uses that record.
             continue
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let one thread at a time call loopy, without loopy's own caches."""
+    """Within the block one thread at a time calls loopy, with loopy's own disk caches off."""
     loopy()
     with foreign.loopy_disk_caches_off():
         yield
 
 
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
+    """Call loopy. Its warnings are collected in the record, to be given at the line of the recorded call."""
     function = record.call or own(record.function)
     thread.carried += 1
     with (
@@ -93,7 +93,7 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
 @contextmanager
 def _as_called(record: Record) -> Iterator[None]:
-    """For a record that waited, let the generators be as at the call, and the variable that loopy reads in it."""
+    """For a record that waited, restore the state of its call: unchanged generators, and loopy's variable."""
     from kcl.frontends.loopy import insides
 
     if not record.waits:
@@ -104,7 +104,7 @@ def _as_called(record: Record) -> Iterator[None]:
 
 
 def asked(record: Record, question: str) -> None:
-    """Note a question of a program that only loopy's own object can answer."""
+    """Count a question of the program that only loopy's own object can answer."""
     if thread.carrying:
         return
     thread.asked = True
@@ -115,20 +115,20 @@ def asked(record: Record, question: str) -> None:
 
 
 def loopy(question: str = "") -> Any:
-    """Return the real loopy, imported also where its own cache directory cannot be used.
+    """Import and return loopy, even if its cache directory is not usable.
 
-    `question` is the program's question to loopy; without it kcl itself needs loopy.
+    `question` is the question of the program that needs loopy; empty if kcl itself needs it.
     """
     package = moment.loaded()
     if package is None:
         with carrying(), spans.span("import loopy"):
             foreign.import_anyway("loopy")
-        # This waits for another thread that is importing it.
+        # Waits if another thread is importing it.
         importlib.import_module("loopy")
         package = moment.loaded()
-        # A line that names a class needs no store: the table of layers answers, and opens none.
+        # Asked without opening the layer, which the program may not need.
         off = layers.off(settings.GENERATOR, "loopy")
-        # If the program has asked before, that question explains the import.
+        # Only the first question explains the import.
         if question and not (off or thread.carrying or events.total()["made"]):
             events.count_question(question, str(site() or "?"))
     if question and not thread.carrying:
@@ -137,12 +137,12 @@ def loopy(question: str = "") -> Any:
 
 
 def _original(name: str) -> Any:
-    """Return loopy's own object of a dotted name, as its import gave it; None if another package made it."""
+    """Return the object that a dotted name had after loopy's import; None if that was another package's."""
     from kcl.frontends.loopy import insides
 
     method = name.removeprefix("TranslationUnit.")
     value = moment.loaded()
-    # kcl puts its functions into loopy as the code of that has run: the import has not ended, and no baseline is there.
+    # While kcl replaces functions at the end of loopy's import there is no baseline yet.
     if not (insides.is_off() or is_being_imported(value)):
         return insides.original("loopy" if method == name else _UNIT, method)
     for part in name.split("."):
@@ -152,7 +152,7 @@ def _original(name: str) -> Any:
 
 
 def own(name: str) -> Any:
-    """Return loopy's own object of a dotted name, whatever the program put in its place."""
+    """Return loopy's original object of a dotted name, even if the program has replaced it."""
     value: Any = loopy()
     original = _original(name)
     if original is not None:
@@ -163,11 +163,11 @@ def own(name: str) -> Any:
 
 
 def is_own(name: str, value: Any) -> bool:
-    """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
+    """Return True if a value is loopy's original object of this name, or kcl's function in place of it."""
     return value is not None and unwrap(value) is _original(name)
 
 
 def is_replaced(method: str) -> bool:
-    """Return True if the program put something else in the place of a method of loopy's unit."""
+    """Return True if the program has replaced a method of loopy's TranslationUnit."""
     unit = own("TranslationUnit") if moment.loaded() is not None else None
     return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))

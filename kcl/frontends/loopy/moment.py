@@ -1,8 +1,7 @@
-"""The state of a program beside a record, and the parts of a key for it.
+"""The state of a process that decides code beside the record, and its key parts.
 
-The distributions that generate code count by version and installed files. The structures that a program registered
-with pyopencl count as of each call and as of the look-up. While a program has changed something inside the generators,
-nothing has a key.
+These are the generators' versions and files, and the structures that the program has registered with pyopencl, at each
+call and at the look-up. While the program has changed something inside the generators, nothing has a key.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ CHANGED = "the generators were changed after the key"
 
 
 def loaded() -> Any:
-    """Return the real loopy if its code has run, else None; its import may end just now."""
+    """Return the module loopy if its code has run, even if its import is just ending; else None."""
     package = sys.modules.get("loopy")
-    # This is its last name: without it a thread is still running the code of the package.
+    # The last name that its code defines.
     return package if hasattr(package, "set_default_target") else None
 
 
 class Moment(NamedTuple):
-    """What a program has set by now."""
+    """The state that a program has set at one moment."""
 
-    # Pairs of the name in C and the text of the dtype.
+    # (name in C, text of the dtype)
     structures: tuple[tuple[str, str], ...] = ()
-    # A digest of the names in C of all other dtypes.
+    # A digest of the other dtypes with their names in C.
     names: str = ""
-    # The variable by which loopy leaves argument checks out as it makes a unit.
+    # The value of the variable that makes loopy skip argument checks.
     skips: str | None = None
 
 
 def now() -> Moment:
-    """Return what the program has set by now; raise UnknownInput while it has changed something in the generators."""
-    # The few names are looked up: a process without the generators pays for no more.
+    """Return the present state; raise UnknownInput while the program has changed something in the generators."""
+    # Only a look-up of a few names in a process without the generators.
     if not sys.modules.keys().isdisjoint(GENERATING):
         from kcl.frontends.loopy import insides
 
@@ -50,7 +49,7 @@ def now() -> Moment:
 
 
 def stands(moment: Moment | None) -> bool:
-    """Return True if the state of the program is still that of a key."""
+    """Return True if the program's state is still the same."""
     try:
         return now() == moment
     except UnknownInput:
@@ -58,14 +57,14 @@ def stands(moment: Moment | None) -> bool:
 
 
 def shared() -> tuple[Part, ...]:
-    """Return the parts of every key of a unit that each process has alike; memoised."""
+    """Return the key parts that all keys of units share; memoised."""
     # loopy's invokers have asserts, which `python -O` leaves out.
     optimize = Part("optimize", str(sys.flags.optimize))
     return common_parts(GENERATORS, (optimize,))
 
 
 def parts() -> list[Part]:
-    """Return the shared parts, and the switches that loopy itself reads from the environment while it generates."""
+    """Return the shared parts, and a part for the environment variable that loopy reads while it generates."""
     return [*shared(), *_switches()]
 
 
@@ -74,13 +73,13 @@ def _switches() -> list[Part]:
 
 
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:
-    """Return the parts of a key for the names of dtypes, and for registered structures."""
+    """Return the key parts for names of dtypes, and optionally for registered structures."""
     names = [Part("dtype names", moment.names)] if moment.names else []
     return names + (structure_parts(moment.structures) if with_structures else [])
 
 
 def compared(key: Key) -> tuple[Key, Key]:
-    """Return the shared parts of a key, and the same parts with their values here."""
+    """Return the shared parts of another key, and the same parts with the values of this process."""
     here = {"argument checks": "", **dict(parts())}
     before, now = [], []
     for part in key.parts:
@@ -89,7 +88,7 @@ def compared(key: Key) -> tuple[Key, Key]:
         value = distributions.counted(name.partition(" ")[2]) if is_distribution else here.get(name)
         before += [] if value is None else [part]
         now += [Part(name, value)] if value else []
-    # A key with this part is one of code that loopy generates.
+    # Only keys of code from loopy have this part.
     if "optimize" in dict(before):
         now += [part for part in _switches() if part not in now]
     return Key(before), Key(now)

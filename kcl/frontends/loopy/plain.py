@@ -1,4 +1,4 @@
-"""The texts of values that hold no other values, of containers and of names; the refusal of a value without a text."""
+"""Texts of simple values (numbers, bytes, None), of Python's containers, and of names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, NoReturn
 
 from kcl.errors import UnknownInput
 
-# Texts with more characters count by their digest.
+# Longer texts are replaced by their digest.
 LONG = 512
 
 
 class StandIn:
-    """An object that stands for an object of loopy: it has a text, and `real` gives loopy's object."""
+    """An object of kcl that stands for an object of loopy: `text` is its text in records, `real` loopy's object."""
 
     __slots__ = ()
 
     def text(self) -> str:
-        """Return the text that stands in records."""
+        """Return the text in records."""
         raise NotImplementedError
 
     def real(self) -> Any:
@@ -30,7 +30,7 @@ class StandIn:
 
 
 def _float(value: float) -> str:
-    # All NaN have one `repr`, and several contents.
+    # All NaNs have the same `repr`, but may differ in their bytes.
     if math.isnan(value):
         return f"nan {struct.pack('<d', value).hex()}"
     return repr(value)
@@ -55,11 +55,11 @@ def _integer(value: int) -> str:
     try:
         return repr(value)
     except ValueError:
-        # The number has more digits than the interpreter may write. Hexadecimal digits have no such limit.
+        # Python limits the number of decimal digits, but not of hexadecimal ones.
         return hex(value)
 
 
-# The texts of values that hold no other values.
+# Class of a simple value -> the function that writes its text.
 SIMPLE: dict[type, Callable[[Any], str]] = {
     type(None): repr,
     bool: repr,
@@ -76,8 +76,8 @@ SIMPLE: dict[type, Callable[[Any], str]] = {
 class ContainerKind(NamedTuple):
     """A class of containers.
 
-    `items` lists the content, keys before their values, without a method that a class of the program overrides; `make`
-    makes another container like the first with other items; `text` writes the texts of the items.
+    `items` lists the items, keys before their values, without calling overridden methods. `make(like, items)` makes a
+    container like another with new items. `text(like, texts)` writes a container with the texts of its items.
     """
 
     items: Callable[[Any], list[Any]]
@@ -86,7 +86,7 @@ class ContainerKind(NamedTuple):
 
 
 def _sequence(make: Any, opening: str, closing: str) -> ContainerKind:
-    # The order of a set follows the hash seed, so its texts are sorted.
+    # The order of a set depends on the hash seed, so its texts are sorted.
     sort = sorted if make in (set, frozenset) else list
     return ContainerKind(
         lambda value: [*make.__iter__(value)],
@@ -96,7 +96,7 @@ def _sequence(make: Any, opening: str, closing: str) -> ContainerKind:
 
 
 def pairs(items: list[Any]) -> Any:
-    """Return the keys with their values, of the items of a mapping or object."""
+    """Return (key, value) pairs of a list in which keys and values alternate."""
     return zip(items[::2], items[1::2], strict=True)
 
 
@@ -121,17 +121,17 @@ CONTAINERS: dict[type, ContainerKind] = {
 
 
 def package_of(kind: type) -> str:
-    """Return the package that a class names as its own; code can give `__module__` any value."""
+    """Return the package in a class's `__module__`, which code can set to any value."""
     return str(kind.__module__).partition(".")[0]
 
 
 def name_of(name: object) -> str:
-    """Return the text of an attribute's name: itself where it is an identifier, else quoted, which marks its end."""
+    """Return the text of an attribute's name: an identifier as it is, any other quoted, so that its end is clear."""
     return name if type(name) is str and name.isidentifier() else repr(name)
 
 
 def refuse(value: object) -> NoReturn:
-    """Raise UnknownInput for an object with content that no key can hold."""
+    """Raise UnknownInput for an object whose content no key can describe."""
     kind = type(value)
     raise UnknownInput(
         f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "

@@ -1,9 +1,9 @@
-"""Proofs: the records that an earlier run carried out without an error, with the warnings that loopy gave.
+"""Proofs: notes that an earlier run carried a recorded call out without an error, with the warnings that loopy gave.
 
-A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
-layer, a row for the calls in files of one name. The name only says where to look: a proof is of a record's digest, and
-of everything beside the record that decides the outcome. A process that asked its units, and looked up no code, publishes
-no proofs: there a call that waited would be carried out all the same.
+A record with a proof can wait until its result is needed, since its call would raise no error. Proofs are stored in the
+generator layer, in one row for all calls in files of the same name. The file's name only says where to look: a proof
+belongs to a record's digest and to everything else that decides the outcome. A process that asks questions of its units
+and looks up no code writes no proofs: the next such run would carry its calls out anyway.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kcl.cache.key import Key, Part
 from kcl.frontends.loopy import moment
 from kcl.generate import distributions
 
-# The proofs in a row, at most: the latest ones stay.
+# The most proofs in a row; the latest ones are kept.
 LIMIT = 4096
 
 
 class WarningFact(NamedTuple):
-    """A warning that loopy gave: the category's module and name, the text, the place (empty: the user's own line)."""
+    """A warning of loopy: module and name of its category, text, file and line. No file means the line of the call."""
 
     module: str
     category: str
@@ -33,7 +33,7 @@ class WarningFact(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What an earlier run learned of a call: whether loopy keeps arguments by reference, warnings, facts of the result."""
+    """What an earlier run found out about a call: whether loopy keeps arguments by reference, warnings, and facts."""
 
     keeps_arguments: bool
     warned: tuple[WarningFact, ...]
@@ -44,9 +44,9 @@ _LOOPY = frozenset({"loopy"})
 
 
 class KnownProofs(process.LockedState):
-    """The proofs that this process read and made, by the digest of the record, and their groups by name.
+    """The proofs that this process has read or made, by record digest, and their groups by file name.
 
-    `are_used` is set once a unit has a key.
+    `are_used` is True once a key of a unit was computed.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class KnownProofs(process.LockedState):
 
 
 class UnwrittenProofs:
-    """The mark of a process with proofs to write at exit."""
+    """The state of a process that has proofs to write at exit."""
 
     def at_exit(self) -> None:
         write()
@@ -74,7 +74,7 @@ _unwritten = process.own(UnwrittenProofs)
 
 
 class Group:
-    """The proofs of the calls in one file. They are read again once the layer has new rows, and written if they grew."""
+    """The proofs of the calls in files of one name, which are stored in one row."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -83,7 +83,7 @@ class Group:
         self.known: dict[str, Proof] = {}
         # The proofs that are still to be written.
         self.new: dict[str, Proof] = {}
-        # True once this process carried out a call that no earlier run proved.
+        # True once this process has carried out a call without a proof.
         self.has_new = False
 
     @computed_once
@@ -91,16 +91,16 @@ class Group:
         return Key((Part("proofs", self._name), *moment.shared()))
 
     def read(self) -> None:
-        """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
+        """Read the proofs of other runs; again only if the layer's file has changed since the last read."""
         layer, proven = layers.generator(), _state().proven
         now = layer.moment()
-        # Where no store has rows, no file of a generator is read for the key.
+        # Without any rows the key is not needed, for which files of the generators would be read.
         if self._read_at == now or not (now or layer.stores[1:]):
             return
         self._read_at = now
         layers.generator().memory.pop(self._key.digest, None)
         for digest, (keeps, warned, facts) in _proven(self._stored()).items():
-            # What this process proved itself is younger than the row.
+            # A proof of this process is newer than the row.
             if digest not in proven:
                 proven[digest] = Proof(keeps, tuple([WarningFact(*fact) for fact in warned]), facts)
             self.known[digest] = proven[digest]
@@ -109,16 +109,16 @@ class Group:
         return layers.generator().look_up(self._key.digest, self._key).entry
 
     def write(self) -> None:
-        """Publish the new proofs, together with those that other processes have published since."""
+        """Store the new proofs, together with those that other processes have stored meanwhile."""
         if not self.new:
             return
         with _state().lock:
             new, self.new = self.new, {}
-        # The key may be made of the files as they are now, which prove nothing of the calls.
+        # If files of the generators have changed, the key may be that of other files than the calls ran with.
         key = self._key
         if distributions.changed():
             return
-        # The layer remembers the row that it read: what other processes added since would be lost.
+        # Removed from memory, so that proofs that other processes have added are read.
         layers.generator().memory.pop(key.digest, None)
         before = self._stored()
         merged = {
@@ -139,55 +139,55 @@ class Group:
 
 def _proven(entry: Entry | None) -> dict[str, Any]:
     proven = entry.metadata.get("proven") if entry is not None else None
-    # The proofs are as this kcl writes them, since its format is in the key.
+    # Their form is known, since kcl's format is in the key.
     return proven if type(proven) is dict else {}
 
 
 def group(file: str) -> Group:
-    """Return the group of the calls in a file, and in others of its name."""
+    """Return the group of the calls in files with the name of this file."""
     name, groups = file.rpartition("/")[2], _state().groups
-    # `setdefault` keeps the first group that one of two threads made.
+    # `setdefault`, since two threads may make the group.
     return groups.get(name) or groups.setdefault(name, Group(name))
 
 
 def find(digest: str, where: Group) -> Proof | None:
-    """Return the proof that a record was carried out without an error; None if there is none."""
+    """Return the proof of a record, from this process, the layer, or a remote; None if there is none."""
     if known(digest) is None:
         where.read()
-    # A remote is asked once in a process, before a call is carried out for want of a proof.
+    # A remote is asked once in a process, before the first call without a proof is carried out.
     if known(digest) is None and layers.generator().pull_before_miss():
         where.read()
     return known(digest)
 
 
 def known(digest: str) -> Proof | None:
-    """Return the proof that this process has of a record, None for any other record."""
+    """Return the proof of a record that this process has already; None if there is none."""
     return _state().proven.get(digest)
 
 
 def add(digest: str, proof: Proof, where: Group) -> None:
-    """Note that a record was carried out without an error."""
+    """Add the proof of a record that was carried out, to be written later."""
     _unwritten()
     _state().proven[digest] = where.known[digest] = where.new[digest] = proof
     where.has_new = True
 
 
 def use() -> None:
-    """Note that this process has a key of a unit: a later run needs the proofs."""
+    """Note that a key of a unit was computed, so that later runs will need the proofs."""
     _state().are_used = True
 
 
 def write() -> None:
-    """Publish the unpublished proofs of all groups if a unit has a key. Raises nothing unless `KCL_STRICT=fault`."""
+    """Store the new proofs of all groups, if later runs need them. Raises nothing unless `KCL_STRICT=fault`."""
     has_made = bool(events.total()["made"])
-    # Where a program asked for its units, and for no code, a call that waited would be carried out all the same.
+    # If the program asks questions of its units and needs no code, proofs would spare nothing.
     if (has_made and not _state().are_used) or layers.generator().off(_LOOPY):
         return
-    # The list is a copy: another thread may begin a group meanwhile.
+    # Copied, since another thread may add a group meanwhile.
     for group in list(_state().groups.values()):
         group.write()
 
 
 def unproven() -> list[str]:
-    """Return the names of the files with calls that this process carried out and no earlier run proved."""
+    """Return the names of files with calls that this process had to carry out, since they had no proof."""
     return sorted(name for name, group in _state().groups.items() if group.has_new)

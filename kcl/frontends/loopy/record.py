@@ -1,8 +1,8 @@
-"""Record: one call that a program made into loopy, with the records that its arguments come from.
+"""`Record`: one call of loopy by a program, with the records that its arguments came from.
 
-The digest of a record is that of the function's name, of the exact text of each argument, and of the state of the
-generators that the call would have met. An argument that comes from another record counts by that record's digest. A
-record is carried out at most once; its result belongs to it.
+Its digest covers the function's name, the exact text of each argument, and the state of the process at the call
+(`Moment`). The text of an argument that is the result of another record is that record's digest. A record is carried out
+at most once, and keeps its result.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NOTHING = object()
 
 
 class CallSite:
-    """The place of a program's frame now: file, line, and `names`, its globals.
+    """The place of a call in the program: file, line, and `names`, the globals there.
 
-    The line is read at a request only: in a recipe of a thousand lines that takes longer than the record.
+    The line is computed only when it is read, since that may take longer than recording the call.
     """
 
     __slots__ = ("_code", "_instruction", "names")
@@ -44,7 +44,7 @@ class CallSite:
 
     @property
     def line(self) -> int:
-        """The line of the instruction; 0 where it has none."""
+        """The line of the call; 0 if it is unknown."""
         lines = self._code.co_lines()
         return next(
             (line or 0 for start, end, line in lines if start <= self._instruction < end), 0
@@ -55,7 +55,7 @@ class CallSite:
 
 
 def site() -> CallSite | None:
-    """Return the place of the innermost call outside of kcl; None where every call is kcl's."""
+    """Return the place of the innermost frame outside of kcl; None if there is none."""
     frame: Any = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
@@ -63,20 +63,20 @@ def site() -> CallSite | None:
 
 
 class Record(StandIn):
-    """One call into loopy: a function's name, its arguments and its place. Thread-safe.
+    """One call of loopy: a function's name, its arguments and its place. Thread-safe.
 
     In the arguments of another record it stands for its result.
     """
 
-    # What carries the record out; None for loopy's own function.
+    # The function that carries the record out; None for loopy's own.
     call: Callable[..., Any] | None = None
-    # The group that has its proof; None for that of the file.
+    # The group with its proof; None for that of the call's file.
     group: Any = None
-    # True if the key of its code has the identity of the unit in place of the digest.
+    # True if the key has the identity of the unit in place of the record's digest.
     finds_unit = False
-    # The reason why no proof and no code of it is kept.
+    # Why neither a proof nor code of it may be stored.
     unkept = ""
-    # The contents by which a call counts beside its arguments.
+    # Further contents that decide the call, beside its arguments.
     described: tuple[Any, ...] = ()
 
     def __init__(
@@ -87,7 +87,7 @@ class Record(StandIn):
         moment: Moment,
         place: CallSite,
     ) -> None:
-        """Take the arguments as they are now; raise UnknownInput if an argument has no exact text."""
+        """Record the present arguments; raise UnknownInput if one has no exact text."""
         self.function = function
         self.place = place
         self.moment = moment
@@ -95,48 +95,48 @@ class Record(StandIn):
         self._take(arguments, keywords, parts)
         # The records that the arguments come from, in their order.
         self.inputs = parts.inputs
-        # Objects in the arguments that count again at the look-up, with their contents at the call.
+        # Objects in the arguments whose content must be the same at the look-up, with that content.
         self.rechecked = parts.rechecked
-        # True if something counts again at the look-up, here or in a record before.
+        # True if something must be compared at the look-up, here or in an input.
         self.may_change = bool(self.rechecked) or any(record.may_change for record in self.inputs)
-        # The program's own arguments, until the record waits for a call that keeps none of them.
+        # The program's own arguments; dropped once it is known that loopy keeps none of them.
         self.own_arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
-        # True if loopy keeps arguments by reference: then these are their contents at the call. None if loopy keeps a
-        # container that is not the program's. No content of that can be given back, so no proof is written.
+        # True if loopy keeps arguments by reference: `contents` has what they held at the call. None if loopy keeps a copy
+        # made by kcl: its content cannot be given back, so there is no proof.
         self.keeps_arguments: bool | None = False
         self.contents: list[Any] = []
         # True if a proof stands for the call, which is carried out when its result is needed.
         self.waits = False
-        # True if a program holds parts of the unit and may change them.
+        # True if the program has parts of the unit, which it may change.
         self.exposed = False
         self.dependents: list[weakref.ref[Record]] = []
-        # What the proof has of the result.
+        # Facts on the result, which are stored with the proof.
         self.facts: dict[str, Any] = {}
         self._made: Any = _NOTHING
-        # The warnings that loopy gave as the record was carried out.
+        # The warnings that loopy gave when the record was carried out.
         self.heard: list[Any] = []
-        # The kernels of launches of the unit, by what decides them.
+        # The Kernels of launches of the unit, by (entry point, moment, variables).
         self.kernels: dict[Any, Any] = {}
-        # This comes once the record is whole: another thread may expose an input just then, and with it this one.
+        # Done last, since from here on another thread may expose an input, and this record with it.
         for record in self.inputs:
             record.dependents.append(weakref.ref(self, record.dependents.remove))
-        # An input that was exposed before it knew this record did not tell it.
+        # An input may have been exposed before it knew this record.
         if any(record.exposed for record in self.inputs):
             self.exposed = True
 
     def _take(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], parts: ArgumentParts
     ) -> None:
-        """Copy the arguments, and digest the function, the state of the generators, and the texts of the arguments."""
+        """Copy the arguments and compute the texts and the digest."""
         taken = [texts.take(value, parts) for value in arguments]
         named = {name: texts.take(keywords[name], parts) for name in sorted(keywords)}
         self.arguments = tuple([copied for _text, copied in taken])
         self.keywords = {name: copied for name, (_text, copied) in named.items()}
-        # The texts of the arguments by position, then the name and the text of each other one.
+        # The texts of positional arguments, then name and text of each keyword.
         self.texts = [text for text, _copied in taken]
         for name, (text, _copied) in named.items():
             self.texts += name, text
-        # True if a structure may be in it. An object may lead to one, unless it is a dtype without fields.
+        # True if an argument may contain a dtype with fields.
         self.structured = (
             any(map(_fields, (*arguments, *keywords.values())))
             or any(_fields(thing) != () for thing, _content in parts.rechecked)
@@ -150,12 +150,12 @@ class Record(StandIn):
         self.digest = texts.digest([self.function, state, str(len(arguments)), *self.texts])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
-        # A program may copy a unit while another thread asks it. The record is shared by both.
+        # Not copied, so that copies of a unit share the record, also while another thread asks a question.
         return self
 
     @property
     def is_made(self) -> bool:
-        """Whether the record was carried out."""
+        """True if the record was carried out."""
         return self._made is not _NOTHING
 
     def text(self) -> str:
@@ -163,20 +163,20 @@ class Record(StandIn):
         return f"<{self.digest}>"
 
     def real(self) -> Any:
-        """Return the result of the call, which was carried out before."""
+        """Return the result of the call, which must have been carried out."""
         if self._made is _NOTHING:
             raise RuntimeError(f"loopy.{self.function} is asked for before it was carried out")
         return self._made
 
     def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy.
+        """Return the result of the call. If it was not carried out, `carry_out` calls loopy. Raises loopy's errors.
 
         The caller makes sure that one thread at a time carries records out.
         """
         for record in ordered(
             self, lambda other: [unmade for unmade in other.inputs if not unmade.is_made]
         ):
-            # The last one is this record, which may be made already.
+            # The last one is this record, which may have been carried out already.
             if record._made is _NOTHING:
                 record._made = record._carried_out(carry_out)
         return self._made
@@ -184,14 +184,14 @@ class Record(StandIn):
     def _carried_out(
         self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]
     ) -> Any:
-        """Call loopy with the program's own arguments. Note which of them loopy keeps by reference.
+        """Call loopy with the program's own arguments, and find out which of them it keeps by reference.
 
-        Only a container in which something stands for loopy's objects is a copy. loopy keeps those to which more
-        references lead after the call: the program may change them later, and the unit changes with them.
+        These are the objects to which more references lead after the call. If the program changes one later, the unit
+        changes with it. A container is copied only if it has stand-ins inside, which loopy's own objects must replace.
         """
         from kcl.frontends.loopy import keeping
 
-        # Without the program's own arguments, which no call keeps then, the copies are as good.
+        # They were dropped if loopy keeps none of them: then the copies will do.
         arguments = self.own_arguments or (self.arguments, self.keywords)
         passed = texts.mapped(arguments, texts.real)
         made_before = [record.real() for record in self.inputs]
@@ -207,7 +207,7 @@ class Record(StandIn):
         return made
 
     def wait(self, keeps_arguments: bool) -> None:
-        """Wait; loopy is known to keep arguments by reference, or to keep none."""
+        """Leave the record uncarried; the proof says whether loopy keeps arguments by reference."""
         self.waits = True
         if not keeps_arguments:
             self.own_arguments = None
@@ -218,14 +218,14 @@ class Record(StandIn):
         self.keeps_arguments = True
 
     def _all_contents(self) -> list[Any]:
-        """List the contents that loopy keeps of the arguments of this call, and of those that led here."""
+        """List the saved contents of arguments that loopy keeps, of this record and of its inputs."""
         return [content for record in ordered(self, _changing) for content in record.contents]
 
     def changed(self) -> bool:
-        """Return True if the digest may no longer describe the unit, for a key.
+        """Return True if the digest may no longer describe the unit, so that it must not go into a key.
 
-        A program holds parts of the unit, or an object in the arguments has changed since the call: of this record, or
-        of one before it.
+        That is so if the program has parts of the unit, or if an object in the arguments, of this record or its inputs, has
+        changed since the call.
         """
         if self.exposed:
             return True
@@ -236,7 +236,7 @@ class Record(StandIn):
         )
 
     def kernel(self) -> str:
-        """Name the kernel: as the call that made it does, else as loopy does."""
+        """Return the kernel's name: the one given in the call that made it, else loopy's default."""
         record = self
         while record.function not in ("make_kernel", "make_function"):
             if not record.inputs:
@@ -247,16 +247,16 @@ class Record(StandIn):
         return str(record.keywords.get("name") or "loopy_kernel")
 
     def is_spoiled(self) -> bool:
-        """Return True if the digest may no longer describe the unit, for a call that gets it now.
+        """Return True if the digest may no longer describe the unit, so that a further call must not be recorded.
 
-        Numbers in arrays, and callables, count at the look-up alone: loopy does not read them before.
+        Unlike `changed` it leaves out numbers in arrays and callables, which loopy reads only when it generates.
         """
         return self.exposed or any(
             content.is_changed(in_place=True) for content in self._all_contents()
         )
 
     def depends_on(self, structures: tuple[tuple[str, str], ...]) -> bool:
-        """Return True if structures, registered with these names by now, may decide the code of the result."""
+        """Return True if the code may depend on these registered structures."""
         records = ordered(self, lambda record: record.inputs) if structures else []
         return bool(records) and (
             self.structured or any(record._names(structures) for record in records)
@@ -270,13 +270,13 @@ class Record(StandIn):
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
     def hand_out(self) -> None:
-        """Let go what a program may let go while it keeps a unit that was made of this result: nothing of loopy's."""
+        """Drop references that the program could have dropped; a record of loopy has none."""
 
     def expose(self) -> list[Record]:
-        """Note that a program may change parts of this result, which units made of it and units before it share.
+        """Note that the program may change parts of this result, which it shares with its inputs and dependents.
 
-        Returns the records among them that wait: they must be carried out before the program changes a part.
-        From now on all of them count by their content.
+        From now on all of these are keyed by their content. Returns those that were not carried out yet: that must be done
+        before the program changes a part.
         """
         unmade: list[Record] = []
         waiting = [self]
@@ -287,13 +287,13 @@ class Record(StandIn):
             record.exposed = True
             if not record.is_made:
                 unmade.append(record)
-            # The list of dependents is a copy: one that is let go removes itself.
+            # The dependents are copied, since a collected one removes itself.
             waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
         return unmade
 
 
 def _text(value: Any) -> str | None:
-    """Return the text of a value as it is now; None if it has none any more."""
+    """Return the present text of a value; None if it has none any more."""
     try:
         return texts.take(value, ArgumentParts())[0]
     except UnknownInput:
@@ -305,7 +305,7 @@ def _changing(record: Record) -> list[Record]:
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a dtype or an array, () if it has none; None for another value, which is not asked."""
+    """Return the fields of numpy's dtype or array, () if it has none; None for a value of another kind."""
     numpy: Any = sys.modules.get("numpy")
     is_numpys = numpy is not None and issubclass(
         type(value), (numpy.dtype, numpy.ndarray, numpy.generic)
@@ -315,9 +315,9 @@ def _fields(value: Any) -> Any:
 
 
 def ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
-    """List a record and the records that it comes from, as `inputs` gives those of each: inputs first, itself last."""
+    """List a record and all records that it depends on by `inputs(record)`, each after its inputs, itself last."""
     listed: dict[int, Record] = {}
-    # A list in place of recursion: a record may have thousands of calls behind it.
+    # A list and no recursion, since a record may depend on thousands of calls.
     waiting = [(record, False)]
     while waiting:
         next_record, ready = waiting.pop()

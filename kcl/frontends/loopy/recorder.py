@@ -1,8 +1,8 @@
-"""The recorder: the rule for when a record is carried out.
+"""The recorder: decides whether a recorded call waits or is carried out at once.
 
-A record with a proof waits. Any other record is carried out at its call, so that an error is raised at the call:
-`kcl.frontends.loopy.making` does that. With the generator layer off, the recorder records nothing. A failure in this
-module is a fault of kcl: the call is carried out, and the run goes on.
+A record with a proof waits. Any other is carried out at its call, so that an error is raised there
+(`kcl.frontends.loopy.making`). With the generator layer off nothing is recorded. If recording fails, the call is carried
+out, and the run goes on.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _LOOPY = frozenset({"loopy"})
 
 
 def group(call: RecipeCall) -> Group:
-    """Return the proofs of a recipe's calls: they belong to the file of the function that runs."""
+    """Return the group with the proofs of a recipe's calls: that of the file of its function."""
     return proofs.group(call.function.__code__.co_filename)
 
 
 def is_on() -> bool:
-    """Return True if calls are recorded in this thread now."""
+    """Return True if calls of this thread are recorded now."""
     return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
 def in_recipe() -> bool:
-    """Return True if this thread runs a recipe and records its calls."""
+    """Return True if this thread is running a recipe whose calls are recorded."""
     return thread.call is not None and is_on()
 
 
 def begin(record: Record) -> bool:
-    """Let a record wait where a proof says that its call raises nothing, else carry it out; return True if it waits."""
+    """Let a record wait if it has a proof, else carry it out; return True if it waits."""
     where, proof = _group_of(record), None
     try:
         proof = proofs.find(record.digest, where)
     except Exception as error:
-        # Without a proof the call is carried out, which is always right.
+        # The call is carried out then, which is always right.
         _fault(error)
     if proof is None:
         from kcl.frontends.loopy import making
@@ -68,7 +68,7 @@ def _group_of(record: Record) -> Group:
 
 
 def learn(record: Record, **facts: Any) -> None:
-    """Note facts of a result beside its proof, if it has one."""
+    """Add facts on a result to its record, and to its proof if it has one."""
     record.facts.update(facts)
     proof = proofs.known(record.digest)
     if proof is not None and not record.unkept:
@@ -80,7 +80,7 @@ def learn(record: Record, **facts: Any) -> None:
 def recorded(
     function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
 ) -> Record | None:
-    """Return the record of a call; None where no key holds what it gives, and after a fault of kcl."""
+    """Return the record of a call; None if an argument has no exact text, or after a fault of kcl."""
     try:
         return Record(function, arguments, keywords, moment.now(), place)
     except Exception as error:
@@ -89,14 +89,14 @@ def recorded(
 
 
 def refused(function: str, error: Exception, place: CallSite | None) -> None:
-    """Note why a call is carried out at once; report what is no reason but a fault."""
+    """Count the reason why a call is not recorded; report it if it is a fault of kcl."""
     events.count_question(f"{function}: {error}", str(place or "?"))
     if not isinstance(error, (UnknownInput, RecursionError)):
         _fault(error)
 
 
 def _fault(error: Exception) -> None:
-    """Say once that kcl could not record a call; raises CacheFault under `KCL_STRICT=fault`."""
+    """Warn once that kcl could not record a call; raises CacheFault under `KCL_STRICT=fault`."""
     if isinstance(error, CacheFault):
         raise error
     layers.generator().fault("record a call of loopy", error)

@@ -1,7 +1,4 @@
-"""The inputs of the code of a unit: the record behind it, or its content.
-
-A recorded unit is keyed on its record, a unit of loopy's own on its content.
-"""
+"""The Result for loopy: a recorded unit is keyed by its record, a unit of loopy's own by its content."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _HANDED_OUT = "parts that it shares are in the program's hands"
 
 
 class LoopyResult(Result):
-    """A unit, and its key. The caller makes sure that one thread at a time uses it."""
+    """A loopy unit with its key. The caller makes sure that one thread at a time uses it."""
 
     front_ends = frozenset({"loopy"})
 
@@ -44,35 +41,35 @@ class LoopyResult(Result):
         self._call = call
         self._value = value
         self._entry = entrypoint
-        # True until the first look-up of a unit that was keyed just before: nothing can have edited it since.
+        # True until the first `renew`, if the key was computed just before: nothing can have edited the unit.
         self._is_new = is_new
-        # The record behind the unit when the key was made.
+        # The record of the unit when the key was computed.
         self._record: Record | None = None
         self._unit: LoopyUnit | None = None
         self._key: Key | None = None
-        # The moment of the key, and why there is no key at that moment.
+        # The state of the process when the key was computed, and why there is no key.
         self._moment: moment.Moment | None = None
         self._unknown = ""
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> LoopyResult:
-        """Return the result of a unit that was recorded outside of recipes."""
+        """Return the Result of a unit that was recorded outside of recipes."""
         return cls(unmade.new(record), entrypoint or record.kernel(), entrypoint=entrypoint)
 
     @classmethod
     def of_unit(cls, unit: Any, entrypoint: str) -> LoopyResult:
-        """Return the result of a unit of loopy's own that a program launches now."""
+        """Return the Result of a unit of loopy's own that the program launches now."""
         entry = None if unit.entrypoints == {entrypoint} else entrypoint
         return cls(unit, entrypoint, entrypoint=entry, is_new=True)
 
     def renew(self) -> bool:
-        """Forget the key if a program can have edited the unit or the generators. Return True if it was forgotten."""
+        """Forget the key if the program may have edited the unit or the generators; return True if it was forgotten."""
         before, self._is_new = self._is_new, False
         record = unmade.record_of(self._value)
         is_edited = not before and (record is None or record.changed())
         if not is_edited and self._moment is not None and moment.stands(self._moment):
             return False
-        # A unit that was made without a key may come from loopy's own caches.
+        # Also dropped if there was no key, since loopy may have taken it from its own caches then.
         self._unit = None if is_edited or self._key is None else self._unit
         self._key, self._moment, self._unknown = None, None, ""
         return True
@@ -99,7 +96,7 @@ class LoopyResult(Result):
         return self._key
 
     def _parts(self, now: moment.Moment) -> list[Part]:
-        # A unit without a key is refused here: then no file of a generator is read.
+        # First, since it raises for a unit without a key: then no files of generators are read.
         beside = self._own_parts(now)
         parts = moment.parts()
         if self._call is not None:
@@ -109,7 +106,7 @@ class LoopyResult(Result):
         return [*parts, *beside]
 
     def _own_parts(self, now: moment.Moment) -> list[Part]:
-        """Return the parts that stand for this unit: the digest of its record, or its identity."""
+        """Return the key parts of this unit: the digest of its record, or its identity."""
         record = self._record
         if record is not None and not record.finds_unit:
             structured = record.depends_on(now.structures)
@@ -117,7 +114,7 @@ class LoopyResult(Result):
         return [*moment.state(now), Part("unit", self._identity(record))]
 
     def _identity(self, record: Record | None) -> str:
-        """Return the identity of the unit, which the record's proof may have: then no unit is made."""
+        """Return the identity of the unit. If the record's proof has it, the unit need not be made."""
         now = self._moment
         if record is not None and record.unkept:
             raise UnknownInput(record.unkept)
@@ -128,19 +125,19 @@ class LoopyResult(Result):
         return str(record.facts["unit"])
 
     def unit(self) -> LoopyUnit:
-        """Return the unit held by its front end; carry the record out if there is one."""
+        """Return the unit as a LoopyUnit; its record is carried out if there is one."""
         if self._unit is None:
             record, unit = unmade.record_of(self._value), _made(self._value)
             if self._entry is not None:
                 unit = unit.with_entrypoints(self._entry)
             self._unit = FRONT_END.hold(unit, self.name)
-            # Code of a package is an argument that counts again.
+            # A recorded unit can only have code of packages if arguments are compared again.
             self._unit.brings_code = record is None or record.may_change
         return self._unit
 
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code: (Code, why it must not be stored)."""
-        # This is asked before loopy generates, which may change what it keeps.
+        """Generate code; return it, and why it must not be stored (empty if it may)."""
+        # Asked before loopy generates, which may itself change objects that it keeps.
         changed = self._record is not None and self._record.changed()
         has_key = self._key is not None
         generated, refused = self.unit().code(self.name, dtypes, has_key)
@@ -150,11 +147,11 @@ class LoopyResult(Result):
         return generated, refused or ("" if stands else moment.CHANGED)
 
     def prove(self) -> None:
-        """Write the proofs of this process's calls, which a later run needs as it needs the row."""
+        """Write the proofs of this process's calls, without which later runs could not use the row."""
         proofs.write()
 
     def evidence(self) -> Evidence:
-        """Return the texts that explain a later miss: the recipe's and the record's; slow."""
+        """Return the texts of recipe and record, which explain a later miss; slow."""
         from kcl.frontends.loopy import description
         from kcl.generate import evidence
 
@@ -168,7 +165,7 @@ class LoopyResult(Result):
 
 
 def _made(unit: Any) -> Any:
-    """Return loopy's own object for what a recipe returned; carry its record out."""
+    """Return loopy's own object for a recipe's return value; its record is carried out."""
     record = unmade.record_of(unit)
     if record is None:
         return unmade.real_of(unit)
@@ -178,23 +175,23 @@ def _made(unit: Any) -> Any:
 
 
 class LoopyFrontEnd(FrontEnd):
-    """loopy: a unit has a result of its own kind, and the calls of a recipe are recorded."""
+    """The front end of loopy."""
 
     def accept(self, value: Any, call: RecipeCall) -> LoopyResult:
-        """Return what a recipe returned with its key; raises RecipeError for what is no translation unit."""
+        """Return a recipe's return value as a Result; raises RecipeError if it is no translation unit."""
         if type(value) is not unmade.RecordedUnit:
-            # This raises an error that names what was returned, unless it is a unit of loopy's own.
+            # Raises a clear error unless it is a unit of loopy's own.
             self.hold(value, call.name)
         return LoopyResult(value, call.name, call)
 
     def hold(self, value: Any, recipe: str) -> LoopyUnit:
-        """Return a translation unit held by its front end; raises RecipeError for anything else."""
+        """Return a translation unit as a LoopyUnit; raises RecipeError for anything else."""
         from kcl.frontends.loopy.translation import LoopyUnit
 
         return LoopyUnit(_made(value), recipe)
 
     def begin(self) -> None:
-        """Record the calls of the recipe that runs next also at the functions of the real loopy."""
+        """Have calls of the next recipe recorded even if its module has imported loopy itself."""
         imports.watch()
 
     def end(self, call: RecipeCall) -> None:
@@ -202,7 +199,7 @@ class LoopyFrontEnd(FrontEnd):
         recorder.group(call).write()
 
     def missing(self, kernel: str, names: list[str]) -> Exception:
-        """Return the error that loopy's executor raises where input arrays are not given."""
+        """Return the error that loopy's executor raises if input arrays are missing."""
         from loopy.diagnostic import LoopyError
 
         error: Exception = LoopyError(
@@ -212,7 +209,7 @@ class LoopyFrontEnd(FrontEnd):
         return error
 
     def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
-        """Give the warnings of code generation at the program's launch, under the user's filters."""
+        """Repeat the warnings of the code generation at the line of the launch; the user's filters apply."""
         from kcl.frontends.loopy import warned
 
         place = site()

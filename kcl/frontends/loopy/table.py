@@ -1,6 +1,6 @@
-"""The table of loopy's public names: the behaviour of the face for each name.
+"""loopy's public names, by what the face does with them.
 
-A name in no set of this module is carried out at once, and its result is loopy's own.
+A name that is in no set here is loopy's own object.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Calls that make a unit from texts, arguments and other units.
+# Functions that make a unit from texts, arguments and other units.
 MAKERS = frozenset(
     {"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"}
 )
-# Calls that take a unit first and return another one.
+# Functions that take a unit as first argument and return a new one.
 TRANSFORMATIONS = _names("""
     add_and_infer_dtypes add_barrier add_dependency add_dtypes add_inames_for_unused_hw_axes add_inames_to_insn
     add_nosync add_padding add_prefetch affine_map_inames alias_temporaries allocate_temporaries_for_base_storage
@@ -30,7 +30,7 @@ TRANSFORMATIONS = _names("""
     split_array_dim split_iname split_reduction_inward split_reduction_outward tag_array_axes tag_data_axes
     tag_inames tag_instructions to_batched unprivatize_temporaries_with_inames
 """)
-# Constructors of arguments, of instructions and of their parts, with the class that they make.
+# Constructors of arguments, instructions and their parts -> the class that they make.
 CONSTRUCTORS = {
     name: name
     for name in _names("""
@@ -40,17 +40,17 @@ CONSTRUCTORS = {
     """)
 } | {"GlobalArg": "ArrayArg"}
 DEFERRED = MAKERS | TRANSFORMATIONS | CONSTRUCTORS.keys()
-# Parameters for callables that loopy calls while it generates code alone.
+# Parameters that take callables which loopy calls only while it generates code.
 FOR_GENERATING = {
     "make_function": frozenset({"preamble_generators"}),
     "make_kernel": frozenset({"preamble_generators"}),
     "register_preamble_generators": frozenset({1, "preamble_generators"}),
 }
-# Functions that look for loopy's language version in the globals of their caller.
+# Functions that read loopy's language version from the globals of their caller.
 VERSIONED = frozenset({"make_function", "make_kernel"})
 VERSION_SYMBOL = "LOOPY_USE_LANGUAGE_VERSION_2018_2"
 VERSION = (2018, 2)
-# Classes that programs ask for (isinstance), call or extend; a class that is only named stays a name.
+# Classes that programs use in `isinstance`, call or derive from. Referring to one does not import loopy.
 TYPES = _names("""
     ASTBuilderBase AddressSpace CFamilyTarget CWithGNULibcTarget CacheMode CallMangleInfo CallableKernel
     CodeGenerationResult CountGranularity ExecutableCWithGNULibcTarget ExecutorBase GeneratedProgram HappensAfter
@@ -59,13 +59,14 @@ TYPES = _names("""
     PreambleInfo Reduction ScalarCallable Sync TaggedVariable TargetBase ToCountMap ToCountPolynomialMap
     TranslationUnit TypeCast UseStreamingStoreTag VarAtomicity auto
 """)
-# Members of types that stay names until a program asks them a question.
+# Members of enumerations to which a program can refer without importing loopy.
 MEMBERS = {"AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"})}
-# Categories that a warning filter can name without loopy being imported.
+# Categories that a warning filter can use without importing loopy.
 WARNINGS = frozenset(
     {"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"}
 )
-# Calls that answer a question, print, change the process, take kernels, or run code of the user during the call.
+# Functions that are carried out at once, since they return an answer, print, change the process, take kernels, or run
+# code of the user.
 AT_ONCE = _names("""
     auto_test_vs_ref c_preprocess clear_in_mem_caches find_instructions find_most_recent_global_barrier
     find_one_rule_matching find_padding_multiple find_rules_matching find_unused_axis_tag for_each_kernel
@@ -77,7 +78,7 @@ AT_ONCE = _names("""
     parse_fortran parse_transformed_fortran register_reduction_parser rename_inames_in_batch replace_instruction_ids
     set_caching_enabled set_default_target show_dependency_graph t_unit_to_python to_loopy_type untag_inames
 """)
-# Names of modules of loopy that programs import from; their public names are the face's.
+# The modules of loopy with a face of their own.
 MODULES = _names("""
     loopy.diagnostic loopy.kernel.creation loopy.kernel.data loopy.kernel.instruction loopy.options loopy.target.c
     loopy.target.cuda loopy.target.opencl loopy.target.pyopencl loopy.transform.add_barrier
@@ -87,7 +88,7 @@ MODULES = _names("""
     loopy.transform.realize_reduction loopy.transform.subst loopy.translation_unit loopy.type_inference loopy.typing
     loopy.version
 """)
-# Names that stand for another object in these modules than in the package.
+# (module, name) with another meaning than the same name in the package.
 NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
-# The packages of modules that stand in `MODULES`.
+# The packages of the modules in `MODULES`.
 PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})

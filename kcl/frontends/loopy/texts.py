@@ -1,8 +1,8 @@
-"""The exact text of a value that a program gives to loopy, and a copy of it that later changes do not reach.
+"""Exact texts of the arguments that a program passes to loopy, and copies of them that are safe from later changes.
 
-Two values with one text mean the same to loopy. This module has the texts of plain values, and of containers: Python's,
-arrays, and objects of loopy whose attributes a program may set. `callables` has the texts of all other values. A value
-that may change, and that is no such container, has no text: the call is carried out at once.
+Two values with the same text mean the same to loopy. This module handles simple values and containers: Python's, arrays,
+and objects of loopy whose attributes a program may set. `callables` handles all other values. A value that may change and
+is no such container has no text: its call is carried out at once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from kcl.frontends.loopy.plain import (
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
-# The packages whose classes have texts by name.
+# The packages whose classes are written as their public names.
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})
 
-# Classes of objects that hold no others, are no iterators, and are not called by loopy. `unmade` adds its own.
+# Classes whose objects contain no others, are no iterators, and are not called by loopy. `unmade` adds its own.
 PLAIN: set[type] = {str, *SIMPLE}
-# A long text stays whole: an explanation shows it.
+# Here long texts are not replaced by digests, since explanations show them.
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
-# Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
+# Modules of loopy with classes whose objects have attributes that a program may set: arguments, instructions, parts.
 _OPEN = frozenset(
     [
         "loopy.kernel.array",
@@ -54,23 +54,24 @@ _OPEN = frozenset(
 
 
 class StandInType(abc.ABCMeta, StandIn):
-    """A class of classes that stand for those of loopy.
+    """The metaclass of classes that stand for classes of loopy.
 
-    The hash of such a class is loopy's, so no table has it as a key: `Instance` is the key of its instances.
+    Hashing such a class would ask loopy, so tables have `Instance` as the key for its instances.
     """
 
     __slots__ = ()
 
 
 class Instance:
-    """Stands in tables for each class that is a stand-in."""
+    """The key, in tables by class, for the instances of all stand-in classes."""
 
 
 class ArgumentParts:
-    """The findings in the arguments of one call.
+    """What was found in the arguments of one call.
 
-    `inputs` has the records that the arguments come from, in their order. `rechecked` has the objects that count again
-    at the look-up, with their contents: the callables that loopy calls there, and objects that no usual code changes.
+    `inputs` has the records that arguments are results of, in order. `rechecked` has (object, content) for objects whose
+    content must be the same at the look-up: callables that loopy calls while it generates, and objects that code normally
+    does not change.
     """
 
     __slots__ = ("inputs", "rechecked")
@@ -81,20 +82,20 @@ class ArgumentParts:
 
 
 def real(value: Any) -> Any:
-    """Exchange a stand-in, or the result of a record, for loopy's own object."""
+    """Return loopy's own object for a stand-in or a recorded result; any other value unchanged."""
     kind = class_of(value)
     own = OWN.get(kind)
     return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
 
 
 def class_of(value: Any) -> type:
-    """Return the class of a value as tables have it."""
+    """Return the class of a value as a key in tables."""
     kind = type(value)
     return Instance if isinstance(kind, StandInType) else kind
 
 
 def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
-    """Return the text of a value and a copy of it; raise UnknownInput where the value has no exact text."""
+    """Return the text of a value and a copy of it; raise UnknownInput if it has no exact text."""
     kind = class_of(value)
     simple = _SIMPLE.get(kind)
     if simple is not None:
@@ -117,7 +118,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change the values in containers; a container in which no value changes is passed on as it is."""
+    """Apply `change` to all values inside containers; a container in which nothing changes is returned as it is."""
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
@@ -130,7 +131,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def calls_user(value: Any) -> bool:
-    """Return True if an argument holds a callable of the program, which loopy may call. Those of libraries are known."""
+    """Return True if an argument contains a callable that does not belong to a known library: loopy may call it."""
     kind = class_of(value)
     if kind in PLAIN:
         return False
@@ -144,8 +145,8 @@ def calls_user(value: Any) -> bool:
 
 
 def digest(texts: list[str]) -> str:
-    """Return the SHA-256 of some texts, each preceded by its length."""
-    # With the lengths no two lists of texts join to one text.
+    """Return the SHA-256 of texts, each preceded by its length."""
+    # The lengths make the joined text different for any two lists.
     joined = "".join([f"{len(text)}:{text}" for text in texts])
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -162,14 +163,14 @@ _CONTAINERS: dict[type, ContainerKind] = {
 
 
 def _attributes(value: Any) -> list[Any]:
-    """List names and values of an object of loopy, without what it remembers of results."""
+    """List names and values of a loopy object's attributes, alternating, without stored results."""
     from kcl.frontends.loopy.callables.classes import attributes
 
     return [*chain.from_iterable(attributes(value, theirs=True))]
 
 
 def _object(like: Any, items: list[Any]) -> Any:
-    """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
+    """Copy a loopy object with new values of its attributes; stored results are kept."""
     copied = object.__new__(type(like))
     for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
         object.__setattr__(copied, name, item)
@@ -189,7 +190,7 @@ _ARRAY = ContainerKind(
 
 
 def container(value: Any) -> ContainerKind | None:
-    """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
+    """Return the ContainerKind of a value; None if it is no container, or an array of objects or texts."""
     kind = class_of(value)
     return _CONTAINERS.get(kind) or _special(value, kind)
 
@@ -201,11 +202,11 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
         kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
     )
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-    # Members of enumerations have this attribute. They have texts by name.
+    # Members of enumerations, which have this attribute, are written as their names.
     return _OBJECT if is_open and not hasattr(value, "_value_") else None
 
 
-# By class: what writes a text and a copy, and what leads to loopy's own object. `unmade` adds its own.
+# Class -> the function that returns text and copy, and the one that returns loopy's own object. Filled by `unmade`.
 WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
 OWN: dict[type, Callable[[Any], Any]] = {}
 
@@ -220,7 +221,7 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     name = _member(value, kind)
     if name is not None:
         return name, value
-    # loopy calls a callable of the user while it generates: so its content counts at the look-up.
+    # A callable of the user may change until loopy calls it, so it is only compared at the look-up.
     if not calls_user(value):
         from kcl.frontends.loopy.callables.classes import require_lasting
 
@@ -237,7 +238,7 @@ WRITERS[type] = _class
 
 
 def _rechecked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
-    """Return the text of a value, which counts again at the look-up, and the value itself."""
+    """Return the text of a value and the value itself, and note that it must be compared at the look-up."""
     from kcl.frontends.loopy.callables.content import content
 
     counted = content(value)
@@ -246,7 +247,7 @@ def _rechecked(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
 
 
 def _public_name(value: type) -> str | None:
-    """Return the dotted name under which Python, numpy or loopy shows a class; None for any other."""
+    """Return a class's public dotted name in Python, numpy or loopy; None for any other class."""
     package, name = package_of(value), value.__name__
     if package not in _SHOWING or getattr(sys.modules.get(package), name, None) is not value:
         return None
@@ -254,14 +255,14 @@ def _public_name(value: type) -> str | None:
 
 
 def _member(value: Any, kind: type) -> str | None:
-    """Return the text of a member of one of loopy's enumerations, which is its name; None for any other value."""
+    """Return the dotted name of a member of a loopy enumeration; None for any other value."""
     enumeration = _public_name(kind) if package_of(kind) == "loopy" else None
     name = getattr(value, "_name_", None)
     return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
 
 
 def exact_text(value: Any) -> str:
-    """Return the text of any value, with a digest of the code and the distributions that it leads to."""
+    """Return the text of any value, with a digest of the code that it refers to."""
     from kcl.frontends.loopy.callables.content import content
 
     return content(value).exact()

@@ -1,4 +1,4 @@
-"""A TranslationUnit becomes OpenCL C and an invoker. Imported on a miss only."""
+"""Generates OpenCL C and an invoker from a TranslationUnit. Imported only on a miss."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _CHANGED = "a callable changed what it reads while loopy ran it, which a hit would not do"
 _ONCE = "loopy gave a warning that only the code behind it can give again"
-# Device programs are also the functions that kernels call; the invoker names the launched ones.
+# The names of launched kernels are read from the invoker, since loopy's device programs include called functions.
 _LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 
 
 class LoopyUnit(Unit):
-    """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
+    """The Unit for a TranslationUnit. Raises RecipeError unless it is for PyOpenCL and has one entry point."""
 
     front_end = "loopy"
-    # Whether code of a package may stand in the unit.
+    # True if the unit may contain code of packages.
     brings_code = True
 
     def __init__(self, unit: Any, recipe: str) -> None:
@@ -55,14 +55,14 @@ class LoopyUnit(Unit):
                 "choose one with TranslationUnit.with_entrypoints"
             )
         (self._entry,) = unit.entrypoints
-        # The executor only generates. It needs no context for that, and must keep none alive.
+        # Used only to generate, for which it needs no context, and so keeps none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
-        # The digest of the content as of the key; empty if the key has a record in its place.
+        # The digest of the content when the key was computed; empty if the key has a record instead.
         self._digest = ""
 
     def _refusal(self) -> str:
-        """Return why options of the unit forbid to store its code: they give generation further effects."""
+        """Return why code of this unit must not be stored: its options make the generation do more than generate."""
         for name in ("edit_code", "write_wrapper"):
             if getattr(self._options, name):
                 return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
@@ -70,16 +70,16 @@ class LoopyUnit(Unit):
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
-        """Arguments that are given as one object array, and the parts into which they are split."""
+        """Arguments that are given as one object array, with (index, name) of the argument for each element."""
         controller = self._executor.packing_controller
         if controller is None:
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return the arguments without a dtype, and the fewest of them that decide the others.
+        """Return the arguments without a dtype, and the fewest of them from which the others can be inferred.
 
-        Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
+        Input arrays are always needed; another argument is if the dtypes cannot be inferred without it.
         """
         arguments = self._executor.separated_entry_knl.args
         names = tuple(argument.name for argument in arguments if argument.dtype is None)
@@ -97,7 +97,7 @@ class LoopyUnit(Unit):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments that a call gives, with the dtypes that are known."""
+        """The arguments of a call, with their dtypes as far as these are known."""
         return self._facts(self._executor.separated_entry_knl.args)
 
     def _facts(self, arguments: Iterable[Any]) -> tuple[Argument, ...]:
@@ -109,7 +109,7 @@ class LoopyUnit(Unit):
         )
 
     def identity(self) -> str:
-        """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+        """Return a digest of everything that decides the code; raise UnknownInput with the reason."""
         from kcl.frontends.loopy.callables.content import of_unit, unit_key
 
         counted = of_unit(self._executor.t_unit)
@@ -117,7 +117,7 @@ class LoopyUnit(Unit):
         return unit_key(counted)
 
     def _content(self) -> Content | None:
-        """Return what the unit counts by now; None if that cannot be known."""
+        """Return the present content of the unit; None if it cannot be known."""
         from kcl.frontends.loopy.callables.content import of_unit
 
         try:
@@ -126,7 +126,7 @@ class LoopyUnit(Unit):
             return None
 
     def refuse_if_forbidden(self, kernel: str) -> None:
-        """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
+        """Raise loopy's error for a miss if the user has set `LOOPY_ABORT_ON_CACHE_MISS`."""
         if getattr(sys.modules.get("loopy"), "ABORT_ON_CACHE_MISS", False):
             from pytools.persistent_dict import NoSuchEntryError
 
@@ -138,15 +138,15 @@ class LoopyUnit(Unit):
     def code(
         self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], has_key: bool = True
     ) -> tuple[Code, str]:
-        """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
+        """Generate code for one choice of the open dtypes; return it, and why it must not be stored (empty if it may).
 
-        Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
+        Without a key nothing is stored, and loopy uses its own disk caches as the user set them.
         """
         with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
             if not has_key:
                 return self._with_warnings(kernel, dtypes)[0], ""
             before = self._digest
-            # Code of a package may change what it holds while loopy runs it. Nothing else in a unit changes then.
+            # Only code of packages can change its own content while loopy runs it.
             counted = self._content() if self.brings_code and not before else None
             if counted is not None and counted.parts:
                 before = counted.digest
@@ -159,11 +159,11 @@ class LoopyUnit(Unit):
             return generated, refusal
 
     def _with_warnings(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
-        """Generate code that has the warnings of loopy, which a hit gives again: (Code, why they cannot be given).
+        """Generate code, with loopy's warnings stored in it so that a hit can repeat them.
 
-        Warnings that cannot be given again are given now.
+        Returns the code, and why the warnings cannot be stored (empty if they can). Those that cannot are given now.
         """
-        # None in a thread of kcl's own: then no line of the program can be warned.
+        # None in a thread of kcl's own, which no line of the program has called.
         place = site()
         heard, facts = list[Any](), None
         try:
@@ -178,7 +178,7 @@ class LoopyUnit(Unit):
         return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
+        """Generate code for one choice of the open dtypes."""
         from loopy.codegen import generate_code_v2
         from loopy.diagnostic import LoopyError
 
@@ -188,12 +188,12 @@ class LoopyUnit(Unit):
             )
             code = generate_code_v2(typed)
         except LoopyError as error:
-            # If open dtypes are the cause, the message names their arguments and the cure.
+            # If missing dtypes are the cause, the message names them and says what to do.
             words = self._lacking(kernel, dtypes)
             if words:
                 raise type(error)(words) from error
             raise
-        # The method without a cache: an invoker that loopy's disk cache holds has no source.
+        # Uncached, since an invoker from loopy's disk cache has no source.
         invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
         source = _source_of(invoker)
         entry = typed[self._entry]
@@ -222,18 +222,18 @@ class LoopyUnit(Unit):
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
+        """Return True if loopy infers the same dtypes from the `needed` ones alone."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(
             inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items()
         )
 
     def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
-        """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
+        """Return an error message that names the inputs whose dtypes are missing; empty if none are."""
         from loopy import ArrayArg
 
         entry = self._executor.separated_entry_knl
-        # loopy itself has a dtype for sizes.
+        # loopy itself chooses a dtype for sizes.
         typed = dtypes.keys() | entry.all_params()
         inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
         lacking = [a.name for a in inputs if a.dtype is None and a.name not in typed]
@@ -253,7 +253,7 @@ class LoopyUnit(Unit):
         self, dtypes: dict[str, np.dtype[Any]], arrays: list[str]
     ) -> dict[str, np.dtype[Any]]:
         needed = dict(dtypes)
-        # In the order of the names, so that each process leaves the same ones out.
+        # Sorted, so that each process leaves the same ones out.
         for name in sorted(dtypes):
             fewer = {other: dtype for other, dtype in needed.items() if other != name}
             if name not in arrays and self._inferred(fewer) is not None:
@@ -261,7 +261,7 @@ class LoopyUnit(Unit):
         return needed
 
     def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
-        """Infer every dtype from some; None where they do not suffice."""
+        """Infer all dtypes from the given ones; None if these do not suffice."""
         from loopy.diagnostic import LoopyError
         from loopy.kernel.tools import add_dtypes
         from loopy.type_inference import infer_unknown_types
@@ -275,7 +275,7 @@ class LoopyUnit(Unit):
                 expect_completion=True,
             )
         except (LoopyError, AssertionError):
-            # loopy raises either for dtypes that do not suffice.
+            # loopy raises one of these if the dtypes do not suffice.
             return None
         return self._types_found(typed[self._entry])
 
@@ -295,7 +295,7 @@ class LoopyUnit(Unit):
 
 
 def _edited(source: str, options: Any) -> str:
-    """Let the user edit the OpenCL C, as loopy's executor does where its options ask for that."""
+    """Let the user edit the OpenCL C if the unit's options ask for that, as loopy's executor does."""
     if options.edit_code:
         from pytools import invoke_editor
 
@@ -304,7 +304,7 @@ def _edited(source: str, options: Any) -> str:
 
 
 def _source_of(invoker: Any) -> str:
-    # loopy keeps no text of an invoker, but pytools shows it to tracebacks.
+    # loopy keeps no source of an invoker, but pytools has put it into `linecache`, for tracebacks.
     code = invoker.module.mod_globals["__code__"]
     return "".join(linecache.cache[code.co_filename][2])  # type: ignore[misc]
 

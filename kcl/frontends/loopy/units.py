@@ -1,11 +1,11 @@
-"""loopy's units through the layers of kcl: their launches while the integrations are installed.
+"""Launches loopy's own units through kcl's layers, while the integrations are installed.
 
-The program's own modules get the face of loopy where they import it from now on. Where they have loopy itself, kcl
-records their calls at its functions. Libraries have loopy itself, and their units are made: kcl looks a made unit up by
-its content as it is launched by an executor of loopy's own, which `unit(queue, ...)` makes, too.
+Modules of the program that import loopy from then on get its face, and calls of those that have loopy itself are
+recorded. Libraries use loopy itself, and their units are made as usual: kcl looks such a unit up by its content when an
+executor of loopy launches it, also by `unit(queue, ...)`.
 
-With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
-are launched in the same way, also if the integrations are not installed: the binary layer goes on.
+With the generator layer off no calls are recorded. Units that were made through the face are launched by kcl then too,
+even without the integrations, so that they use the binary layer.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from typing import Any
 from kcl.base import port
 from kcl.frontends.loopy import imports
 
-# What `kcl.integrations` probes before it takes the replacements.
+# The names that loopy must have (see `kcl.integrations`).
 NEEDED = ("TranslationUnit.executor",)
 
 _LOOPY = frozenset({"loopy"})
-# An attribute of a unit: the kernels of its entry points.
+# The attribute of a unit with its UnitKernels.
 _KERNELS = "_kcl_kernels"
-# An attribute of an executor: what launches it, None for loopy.
+# The attribute of an executor with the Kernel that launches it; None if loopy launches it.
 _LAUNCHER = "_kcl_launcher"
-# An attribute of a function that kcl put in the place of loopy's.
+# The attribute that marks a function by which kcl has replaced one of loopy's.
 _OURS = "_kcl_units"
 
 
 class UnitKernels:
-    """The last kernels of a unit, by entry point; a copy of a unit has none."""
+    """The last Kernels of a unit, by entry point. A copy of the unit starts without."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
-        # True if kcl launches the unit though the generator layer is off.
+        # True if kcl launches the unit although the generator layer is off.
         self.taken = False
 
     def __reduce__(self) -> Any:
@@ -55,23 +55,23 @@ def replacements(_package: Any) -> list[tuple[Any, str, Any]]:
 
 
 def take(unit: Any) -> None:
-    """Let kcl launch a unit of loopy's own, which the program made through the face with the generator layer off."""
+    """Have kcl launch a loopy unit that the program made through the face while the generator layer was off."""
     if imports.is_for_good():
         _watch_launches()
         _kernels(unit).taken = True
 
 
 def _watch_launches() -> None:
-    """Put kcl's launch in the place of the executor's, once; units that were not taken stay loopy's."""
+    """Replace the executor's launch, once. Units that were not passed to `take` are still launched by loopy."""
     unit = sys.modules["loopy"].TranslationUnit
     if not hasattr(unit.with_entrypoints, _OURS):
         from kcl.base import events
 
-        # A program without recipes gets a report of its layers too.
+        # So that a program without recipes gets a report too.
         events.listen()
         unit.with_entrypoints = _taken_along(unit.with_entrypoints)
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
-    # Without a lock two threads may wrap it twice, which has no effect.
+    # No lock: wrapping it twice would do no harm.
     if not hasattr(executor.__call__, _OURS):
         executor.__call__ = _launch(executor, executor.__call__, all_units=False)
 
@@ -93,7 +93,7 @@ def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> 
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
         names = vars(self)
         if _LAUNCHER not in names and type(self) is kind and (all_units or _is_taken(self.t_unit)):
-            # loopy too generates at this launch, and keeps the code with the executor.
+            # As in loopy, the first launch decides the code, which is kept with the executor.
             names.setdefault(_LAUNCHER, _launcher(self.t_unit, self.entrypoint, self.context))
         kernel = names.get(_LAUNCHER)
         return original(self, queue, **keywords) if kernel is None else kernel(queue, **keywords)
@@ -108,15 +108,15 @@ def _is_taken(unit: Any) -> bool:
 
 
 def _kernels(unit: Any) -> UnitKernels:
-    """Return the kernels that are kept on a unit."""
+    """Return the UnitKernels of a unit."""
     names = vars(unit)
-    # Units are frozen, so the attribute is written past their class.
+    # Set in the dictionary, since units are frozen.
     kernels: UnitKernels = names.get(_KERNELS) or names.setdefault(_KERNELS, UnitKernels())
     return kernels
 
 
 def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
-    """Return the kernel of an entry point for the context of `holder`; None if loopy has to launch it."""
+    """Return the Kernel of an entry point for the context of `holder`; None if loopy must launch it."""
     from kcl.cache import layers
 
     is_for_opencl = isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget)
@@ -127,7 +127,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     try:
         return _kernel(unit, entrypoint, holder)
     except Exception as error:
-        # The diagnostics are looked up, not imported: an error of loopy has imported them.
+        # Not imported: if the error is loopy's, the module is loaded.
         loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
         if not isinstance(error, (RecipeError, loopys)):
             layers.generator().fault("take a unit of loopy", error)
@@ -135,7 +135,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
 
 
 def _kernel(unit: Any, entrypoint: str, holder: Any) -> Any:
-    """Return the kernel of a unit as it is now: the last one, if its unit had the same content."""
+    """Return the Kernel for the present content of a unit; the last one if the content is the same."""
     from kcl.errors import UnknownInput
     from kcl.frontends.loopy.result import LoopyResult
 
@@ -144,7 +144,7 @@ def _kernel(unit: Any, entrypoint: str, holder: Any) -> Any:
     try:
         key = made.key()
     except UnknownInput:
-        # Each executor generates, as loopy does, without loopy's own caches.
+        # Without a key each executor generates anew.
         return port("kernels").kernel_of(made, holder)
     line = kernel and port("kernels").chooser_of(kernel)
     if (

@@ -1,8 +1,8 @@
-"""The result of a recorded call, until a program asks a question that only loopy's own object can answer.
+"""Stand-ins for the results of recorded calls, until the program asks a question that only loopy can answer.
 
-Until then it is handed to recorded calls, compared by its record's digest, and launched. A unit that gets a question
-becomes loopy's own in place: its contents are filled in and its class is exchanged. Arguments and instructions have
-another memory layout than the classes of kcl; one that gets a question passes all access on to loopy's own object.
+A stand-in can be passed to recorded calls, compared by its record's digest, and launched. If the program asks a unit
+something else, the stand-in becomes loopy's own unit in place: its attributes are filled in and its class is changed. For
+arguments and instructions the memory layout does not allow that: such a stand-in passes all access on to loopy's object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kcl.frontends.loopy.record import CallSite, Record
 from kcl.frontends.loopy.table import CONSTRUCTORS
 from kcl.generate import shown, thread
 
-# Names that loopy has nowhere, and that numpy, notebooks, test runners and kcl look for in any object.
+# Names that numpy, notebooks, test runners and kcl look for in any object, and that no object of loopy has.
 _OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
 
 
@@ -37,7 +37,7 @@ def is_absent(name: str) -> bool:
 
 
 def asked_for(stand_in: Any) -> Any:
-    """Return loopy's own class or member behind a stand-in, for a question of the program."""
+    """Return loopy's own class or member for a stand-in, since the program asks a question."""
     from kcl.frontends.loopy import making
 
     making.loopy(stand_in.text().partition(".")[2])
@@ -45,16 +45,16 @@ def asked_for(stand_in: Any) -> Any:
 
 
 class Name(plain.StandIn):
-    """A function or a member of an enumeration of loopy, by its dotted name."""
+    """A stand-in for a function of loopy, or for a member of an enumeration, by its dotted name."""
 
     __slots__ = ("__weakref__", "dotted")
 
     def __init__(self, dotted: str) -> None:
-        # The name below loopy.
+        # The name without "loopy.".
         self.dotted = dotted
 
     def text(self) -> str:
-        """Return the name, as in the texts of loopy's own objects."""
+        """Return the dotted name, which is also the text of loopy's own object."""
         return f"loopy.{self.dotted}"
 
     def real(self) -> Any:
@@ -70,7 +70,7 @@ class Name(plain.StandIn):
 
 
 class Member(Name):
-    """A member of an enumeration of loopy."""
+    """A stand-in for a member of an enumeration of loopy."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class Member(Name):
 
 
 def _of_real(operation: Callable[..., Any]) -> Any:
-    """Return a method that asks loopy's own class or member."""
+    """Return a special method that calls an operation on loopy's own object."""
 
     def method(self: Any, *others: Any) -> Any:
         return operation(
@@ -99,12 +99,12 @@ def _of_real(operation: Callable[..., Any]) -> Any:
     return method
 
 
-# The operations by which a program looks into classes, writes members into the text of a kernel, and compares them.
+# Name of a special method, without underscores -> the builtin function for it.
 _OPERATIONS = {**vars(builtins), **vars(operator)}
 
 
 def operate(kind: type, names: str) -> None:
-    """Give a class special methods that ask loopy's own object: those that every stand-in has, and others by name."""
+    """Give a stand-in class special methods that ask loopy's own object: the common ones and `names`."""
     for name in ("repr", "len", "iter", "getitem", *names.split()):
         setattr(kind, f"__{name}__", _of_real(_OPERATIONS[name]))
 
@@ -114,22 +114,23 @@ operate(Member, "bool str format int index lt le gt ge")
 
 @functools.cache
 def member(name: str) -> Member:
-    """Return the stand-in for a member; the same for the same name."""
+    """Return the stand-in for a member; the same object for the same name."""
     return Member(name)
 
 
 class _Bare:
-    """A class whose instances have a dictionary."""
+    """A class whose instances have a dictionary, for the descriptor below."""
 
 
-# A program that reads `__dict__` and `__class__` of a result gets loopy's. kcl reads and writes the result's own by these.
-# The dictionary has the `record`; later that of loopy's own object, or `real`, that object, and `origin`, its record.
+# A program that reads `__dict__` or `__class__` of a stand-in gets loopy's. By these descriptors kcl accesses the
+# stand-in's own. Its dictionary has the `record`. After a question it has the attributes of loopy's object instead, or
+# `real`, loopy's object, and `origin`, the record.
 _dictionary: Any = _Bare.__dict__["__dict__"]
 _class: Any = object.__dict__["__class__"]
 
 
 class RecordedResult(_Bare):
-    """The result of one recorded call."""
+    """A stand-in for the result of a recorded call."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -137,7 +138,7 @@ class RecordedResult(_Bare):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        # Who gets the dictionary may change it at any time.
+        # The program may change the dictionary at any time.
         own: dict[str, Any] = vars(_changing(self, "__dict__"))
         return own
 
@@ -178,7 +179,7 @@ class RecordedResult(_Bare):
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
 
-    # Notebooks ask for this before any other text: without it they would make the unit.
+    # Notebooks call this first: without it they would ask for a text and make the unit.
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         record, text = record_of(self), shown(self)
         if record is not None and class_name(record) == "TranslationUnit":
@@ -196,15 +197,15 @@ class RecordedResult(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        # By the class, not by the object: another thread may be asking, and then its class is loopy's now.
+        # Called on the class, since another thread may just be changing the class of the object to loopy's.
         return RecordedResult.__copy__(self)
 
 
 class Kind(texts.StandInType):
-    """A class that stands for a class of loopy. A call of it is recorded, and its instance is the result.
+    """The metaclass of stand-ins for classes of loopy. Calling such a class is recorded.
 
-    `isinstance` is answered without loopy if that is possible. For anything else loopy's own class is asked. A class of
-    the program inherits from loopy's own class, and an assignment to an attribute changes that.
+    `isinstance` is answered without loopy if possible. Other questions go to loopy's own class. A class of the program that
+    derives from a stand-in derives from loopy's own class, and setting an attribute sets it there.
     """
 
     __slots__ = ()
@@ -214,12 +215,12 @@ class Kind(texts.StandInType):
         return types.prepare_class(name, _own_bases(bases), keywords)[1]
 
     def __new__(cls, name: str, bases: Any, names: Any, **keywords: Any) -> Any:
-        """Return a class of the program, which inherits from loopy's own classes."""
+        """Make a class of the program that derives from a stand-in: it gets loopy's own classes as bases."""
         own = _own_bases(bases)
         return types.prepare_class(name, own, keywords)[0](name, own, names, **keywords)
 
     def text(cls) -> str:
-        """Return the name, as in the texts of loopy's own classes."""
+        """Return the dotted name, which is also the text of loopy's own class."""
         return f"loopy.{cls.__name__}"
 
     def real(cls) -> Any:
@@ -231,7 +232,7 @@ class Kind(texts.StandInType):
         if _known.get(name) is not own:
             _known[name] = own
             for base in own.__mro__[1:]:
-                # An abstract base asks its tables for a class by hash, so it has to know this one.
+                # Registered, since an abstract base class would otherwise look the stand-in up by its hash.
                 if isinstance(base, abc.ABCMeta):
                     base.register(cls)  # type: ignore[arg-type]
         return own
@@ -281,13 +282,13 @@ class Kind(texts.StandInType):
         return True
 
 
-# What Python asks of the class of an instance, and kcl of a class.
+# The attributes that a stand-in class has itself.
 _OF_KINDS = frozenset(
     {"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"}
 )
 
 
-# loopy's own classes by name, once they know the classes that stand for them.
+# Name -> loopy's own class, once its abstract bases know the stand-in.
 _known: dict[str, type] = {}
 
 
@@ -297,9 +298,9 @@ def _own_bases(bases: Any) -> tuple[Any, ...]:
 
 @functools.cache
 def kind_of(name: str) -> Any:
-    """Return the class that stands for a class of loopy; the same for the same name.
+    """Return the stand-in for a class of loopy; the same object for the same name.
 
-    It is a class because `match` and `type()` refuse any other object.
+    It is a class, since `match` and `type()` need one.
     """
     return type.__new__(Kind, name, (RecordedResult,), {})
 
@@ -309,7 +310,7 @@ copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
 
 
 class _Fields:
-    """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
+    """The fields of loopy's unit, which the functions of `dataclasses` read from the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
         from kcl.frontends.loopy import making
@@ -319,12 +320,12 @@ class _Fields:
 
 
 class RecordedUnit(RecordedResult):
-    """A translation unit that no program has asked yet."""
+    """A stand-in for a translation unit."""
 
     __dataclass_fields__ = _Fields()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Launch the unit, as loopy's unit does; the executor is kept with the record."""
+        """Launch the unit, as loopy's unit does."""
         from kcl.frontends.loopy import making
 
         if making.is_replaced("__call__"):
@@ -332,7 +333,7 @@ class RecordedUnit(RecordedResult):
         return port("executor").call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
-        """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
+        """Return an executor of the unit for a context or queue, as loopy's unit does."""
         from kcl.frontends.loopy import making
 
         if making.is_replaced("executor"):
@@ -351,7 +352,7 @@ class RecordedUnit(RecordedResult):
 
 
 def new(record: Record) -> Any:
-    """Return a new object for the result of a record."""
+    """Return a new stand-in for the result of a record."""
     made: Any = object.__new__(
         kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit
     )
@@ -360,7 +361,7 @@ def new(record: Record) -> Any:
 
 
 def answer(record: Record) -> Any:
-    """Return the stand-in for the result of a call; loopy's own result where that is not a unit."""
+    """Return the stand-in for the result of a recorded call, or loopy's own result if it is no unit."""
     waits = recorder.begin(record)
     if not waits and record.function not in CONSTRUCTORS and not is_unit(record.real()):
         return record.real()
@@ -368,7 +369,7 @@ def answer(record: Record) -> Any:
 
 
 def is_unit(value: Any) -> bool:
-    """Return True if an object is a translation unit, made or not."""
+    """Return True if an object is a translation unit, loopy's own or a stand-in."""
     if type(value) is RecordedUnit:
         return True
     package = sys.modules.get("loopy")
@@ -376,18 +377,18 @@ def is_unit(value: Any) -> bool:
 
 
 def is_recorded(value: Any) -> bool:
-    """Return True if an object is the result of a recorded call, and not loopy's own."""
+    """Return True if an object is a stand-in for the result of a recorded call."""
     kind = type(value)
     return kind is RecordedUnit or isinstance(kind, Kind)
 
 
 def record_of(value: Any) -> Record | None:
-    """Return the record behind an object; None for an object that became loopy's, and for any other object."""
+    """Return the record of a stand-in; None if the object is none, or has become loopy's."""
     if not is_recorded(value):
         return None
     names = _dictionary.__get__(value)
     record: Record | None = names.get("record")
-    # More names than the record: a program wrote an attribute past the class.
+    # Further names mean that the program has set an attribute by `object.__setattr__`.
     if record is not None and len(names) > 1:
         _edited(value, record)
         return None
@@ -395,12 +396,12 @@ def record_of(value: Any) -> Record | None:
 
 
 def class_name(record: Record) -> str:
-    """Return the name of the class of a record's result, as loopy's package shows it."""
+    """Return the name of the loopy class of a record's result."""
     return CONSTRUCTORS.get(record.function, "TranslationUnit")
 
 
 def _class_of(value: Any) -> type:
-    """Return the class that an object claims: loopy's class where loopy is imported, without making the object."""
+    """Return the `__class__` of a stand-in: loopy's class if loopy is imported. The object is not made."""
     record = record_of(value)
     if record is None:
         return type(real_of(value))
@@ -409,12 +410,12 @@ def _class_of(value: Any) -> type:
 
 
 def real_of(value: Any) -> Any:
-    """Return loopy's own object behind an object that passes access on; return any other object as it is."""
+    """Return loopy's own object if a stand-in passes access on to it; any other object unchanged."""
     return _dictionary.__get__(value)["real"] if isinstance(type(value), Kind) else value
 
 
 def asked(value: Any, question: str) -> Any:
-    """Have loopy's own object made and return it: a program asked a question. It counts by its content from now on."""
+    """Return loopy's own object for a question of the program; a stand-in is made first. From now on its content counts."""
     from kcl.frontends.loopy import making
 
     record = record_of(value)
@@ -425,7 +426,7 @@ def asked(value: Any, question: str) -> Any:
 
 
 def _edited(value: Any, record: Record) -> None:
-    """Let an object become loopy's, with what a program wrote by `object.__setattr__`: that does not ask the class."""
+    """Turn a stand-in on which the program has set attributes by `object.__setattr__` into loopy's object with these."""
     from kcl.frontends.loopy import making
 
     names = _dictionary.__get__(value)
@@ -438,7 +439,7 @@ def _edited(value: Any, record: Record) -> None:
 
 
 def _changing(value: Any, question: str) -> Any:
-    """Return loopy's own object for a program that changes it: records that count on it are carried out before."""
+    """Return loopy's own object to a program that changes it, after carrying out the records that depend on it."""
     from kcl.frontends.loopy import making
 
     own = asked(value, question)
@@ -453,12 +454,12 @@ _becoming = process.shared(process.LockedState)
 def _become(value: Any, record: Record, made: Any) -> None:
     with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
-        # Another thread may have done it before.
+        # Another thread may have done this already.
         if "record" not in names:
             return
         if type(value) is RecordedUnit:
             names.update(vars(made))
-            # The contents come before the class: another thread that asks finds one of the two, whole.
+            # The attributes are set before the class, so that another thread sees either a stand-in or a complete unit.
             _class.__set__(value, type(made))
         else:
             names["real"], names["origin"] = made, record
@@ -466,7 +467,7 @@ def _become(value: Any, record: Record, made: Any) -> None:
 
 
 def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
-    """Return the text of an object, and its record; an object that a program may change has no text."""
+    """Return the text and the record of a stand-in; raise UnknownInput if the program may change the object."""
     record = record_of(value)
     if record is None or record.is_spoiled():
         raise UnknownInput("an object of loopy's own, which the program may change")
@@ -475,7 +476,7 @@ def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
 
 
 def _own(value: Any) -> Any:
-    """Return loopy's own object for an object whose record was carried out."""
+    """Return loopy's own object for a stand-in whose record was carried out."""
     record = record_of(value)
     return real_of(value) if record is None else record.real()
 

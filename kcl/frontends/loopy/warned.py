@@ -1,4 +1,4 @@
-"""Warnings of loopy: collected while a record is carried out, given again if it waits, and their categories."""
+"""Warnings of loopy: collected while a record is carried out, and repeated by later runs in which it waits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kcl.frontends.loopy.record import CallSite
 from kcl.generate import GENERATORS, distributions
 
 _OWN = PACKAGE + os.sep
-# The modules whose warnings are heard. One call of loopy after the other looks for them among all modules.
+# Matches the modules whose warnings are collected.
 _WARNING = re.compile(rf"({'|'.join(('loopy', *distributions.GRAPHS))})(\.|$)").match
 _PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
 
 
 class _Category(type):
-    """A category for a process without loopy. It counts as loopy's class of the same name, in filters too."""
+    """The metaclass of categories for a process without loopy; filters treat them like loopy's class of the same name."""
 
     def __subclasscheck__(cls, other: type) -> bool:
         theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
@@ -37,7 +37,7 @@ class _Category(type):
         return issubclass(type(value), cls)
 
 
-# The categories, with the name of the class that each extends.
+# Name of a category -> name of its base class.
 _BASES = {
     "LoopyWarningBase": "UserWarning",
     "LoopyWarning": "LoopyWarningBase",
@@ -54,7 +54,7 @@ del WARNINGS["UserWarning"]
 
 
 class WarningRegistries:
-    """The registries of the warnings that kcl gave again, by the name of loopy's module."""
+    """Module of loopy -> the registry of warnings that kcl has repeated for it."""
 
     def __init__(self) -> None:
         self.registries: dict[str, dict[Any, Any]] = {}
@@ -64,7 +64,7 @@ _state = process.shared(WarningRegistries)
 
 
 class _Hearing(threading.local):
-    """The warnings that this thread has heard, None unless it listens. As a filter's pattern it matches then only."""
+    """The warnings that this thread is collecting; None if it is not. As a filter's module pattern it matches meanwhile."""
 
     heard: list[warnings.WarningMessage] | None = None
 
@@ -73,13 +73,13 @@ class _Hearing(threading.local):
 
 
 _hearing = _Hearing()
-# `warnings.catch_warnings` would hear all threads, and repeat warnings that were given once.
+# In place of `warnings.catch_warnings`, which would affect all threads, and reset which warnings were shown once.
 _FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 
 @contextmanager
 def hearing() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them.
+    """Collect all warnings of this thread in the block, whatever the filters are. Other threads warn as usual.
 
     One thread at a time is in such a block, since one at a time calls loopy.
     """
@@ -88,7 +88,7 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
     outer, before, taken = _hearing.heard, warnings.showwarning, _registries_of_loopy()
 
     def show(*arguments: Any) -> None:
-        # Another thread may warn meanwhile: its warnings are shown as before.
+        # A warning of another thread is shown as before.
         if _hearing.heard is None:
             before(*arguments)
         else:
@@ -100,7 +100,7 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
     try:
         yield heard
     finally:
-        # Code in the block may have replaced the filters or the function: what it put there stays.
+        # Code in the block may have replaced the filters or the function: its replacements stay.
         if _FILTER in filters:
             filters.remove(_FILTER)
         if warnings.showwarning is show:
@@ -111,21 +111,21 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
-    """Take away the registries of given warnings from loopy's modules and those of graphs, so that all are heard."""
-    # The list is a copy: another thread may import a module meanwhile.
+    """Remove the registries of shown warnings from the modules, so that all warnings come; return them."""
+    # Copied, since another thread may import a module meanwhile.
     modules = filter(None, map(sys.modules.get, filter(_WARNING, list(sys.modules))))
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
 
 
 def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
-    """Give warnings that were heard, under the user's filters."""
+    """Give collected warnings; the user's filters apply."""
     for message in heard:
         _give(_described(message), place, message.category, message.filename)
 
 
 def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
-    """Give the warnings of an earlier run again, under the user's filters."""
+    """Repeat the warnings of an earlier run; the user's filters apply."""
     for fact in warned:
         category = _category(fact)
         if category is not None:
@@ -133,16 +133,16 @@ def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
 
 
 def kept(heard: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
-    """Describe warnings for later runs; return None where a warning cannot be given again without its code."""
+    """Describe warnings for later runs; return None if one cannot be repeated without its code."""
     described = tuple([_described(message) for message in heard])
-    # Else code of the user gave the warning, or only its own module has the category.
+    # Such a warning comes from code of the user, or its category is not known without its module.
     if any(not _is_lasting(fact) or os.path.isabs(fact.file) for fact in described):
         return None
     return described
 
 
 def _is_lasting(fact: WarningFact) -> bool:
-    """Return True if a process that has not imported loopy knows the category, too."""
+    """Return True if the category is known in a process without loopy too."""
     is_known = (
         fact.category in WARNINGS
         if fact.module == "loopy.diagnostic"
@@ -152,12 +152,12 @@ def _is_lasting(fact: WarningFact) -> bool:
 
 
 def _described(message: warnings.WarningMessage) -> WarningFact:
-    """Describe a warning: a file of a generator, or of Python, by its path below its folder; one of kcl has no path."""
+    """Describe a warning; files of generators and of Python by their path in the package, those of kcl by none."""
     file = os.path.abspath(os.path.join(distributions.ARCHIVE, message.filename))
     inside = "" if file.startswith(_OWN) else file
     if file.startswith(_PYTHON):
         inside = _OF_PYTHON + file.removeprefix(_PYTHON)
-    # The packages come after Python, since some lie below its folder.
+    # Checked after Python, since packages may be installed below its folder.
     for name in (*GENERATORS, *distributions.GRAPHS):
         if file.startswith(f"{_folder(name)}{name}{os.sep}"):
             inside = file.removeprefix(_folder(name))
@@ -171,14 +171,14 @@ def _described(message: warnings.WarningMessage) -> WarningFact:
 
 
 def _path(inside: str) -> str:
-    """Return the path of a described file here."""
+    """Return the path on this machine of a file in a description."""
     if inside.startswith(_OF_PYTHON):
         return _PYTHON + inside.removeprefix(_OF_PYTHON)
     return _folder(inside.partition(os.sep)[0]) + inside
 
 
 def _folder(package: str) -> str:
-    """Return the folder in which a package lies here, with a separator behind it."""
+    """Return the folder that contains a package, with a separator at its end; empty if it is not installed."""
     place = distributions.locate(package)
     return "" if place is None else place.directory + os.sep
 
@@ -194,14 +194,14 @@ def _give(fact: WarningFact, place: CallSite, category: type[Warning], file: str
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})
     twin = (fact.text, WARNINGS.get(fact.category), line)
-    # A warning that was given before loopy was imported counts as given for loopy's class.
+    # If kcl's category was shown before loopy was imported, loopy's counts as shown too.
     if twin in registry:
         registry[fact.text, category, line] = registry[twin]
     warnings.warn_explicit(fact.text, category, file, line, module, registry)
 
 
 def _category(fact: WarningFact) -> type[Warning] | None:
-    """Return the class of a warning without importing; None for a class that is not known."""
+    """Return the category of a warning, without importing its module; None if it is not known."""
     module = builtins if fact.module == "builtins" else sys.modules.get(fact.module)
     category = getattr(module, fact.category, None)
     if category is None and fact.module == "loopy.diagnostic":

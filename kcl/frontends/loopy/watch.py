@@ -1,10 +1,10 @@
-"""The things among many that were changed since the last look: dictionaries, cells, lists, and objects.
+"""`Watch`: finds out quickly which of many dictionaries, cells, lists and objects have changed.
 
-CPython gives each change of a dictionary a number of its own; the address of its content stands for that of a cell.
-Writes to the attributes of an object may bypass its dictionary, so objects are compared by content, as lists are. The
-numbers are read at once. That takes 3 us for the 1,300 dictionaries and cells of loopy; a comparison of their contents
-takes 1.5 ms, and 42 kernels ask for it 400 times. A probe shows whether this Python has the numbers, and in which place.
-If it has not, contents are compared.
+CPython gives a dictionary a new version number with each change; for a cell the address of its content serves. These
+numbers are read all at once, which takes 3 us for the 1,300 dictionaries and cells of loopy. Comparing their contents
+would take 1.5 ms, and 42 kernels need that 400 times. Setting an attribute may bypass an object's dictionary, so objects
+are compared by content, and so are lists. A probe tests whether this Python has the numbers, and where. If it has not,
+all contents are compared.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 
 from kcl.frontends.loopy.callables.classes import own, slots
 
-# The place of the pointer in a cell, which counts as its number.
+# The offset of a cell's pointer to its content.
 _CONTENT = CellType.__basicsize__ - 8
 _WORD = 8
-# Changes of a dictionary by all its methods.
+# Statements for the probe: each changes a dictionary by another method.
 _CHANGES = (
     "table['a'] = True",
     "table['c'] = 3",
@@ -39,7 +39,7 @@ _CHANGES = (
 
 
 def items(thing: Any) -> dict[Any, Any]:
-    """Return what something holds, by name or place."""
+    """Return the content of a module, class, object, table or cell, by name, key or index."""
     kind: Any = type(thing)
     if kind is CellType:
         return {"cell_contents": thing.cell_contents}
@@ -47,7 +47,7 @@ def items(thing: Any) -> dict[Any, Any]:
         names: dict[Any, Any] = (thing if kind is dict else vars(thing)).copy()
         return names
     contents = own(thing)
-    # The methods of the builtin class, since a class of the program may have others.
+    # Methods of the builtin class, since the program's class may override them.
     if issubclass(kind, dict):
         contents |= dict.items(thing)
     elif issubclass(kind, (list, set, deque)):
@@ -56,18 +56,18 @@ def items(thing: Any) -> dict[Any, Any]:
 
 
 def is_same(before: list[Any], now: list[Any]) -> bool:
-    """Return True if two lists have the same items, and not only equal ones."""
+    """Return True if two lists have identical (not only equal) items."""
     return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 class _Contents:
-    """The class, the names and the values of something, as they are at each iteration."""
+    """An iterable over the present class, names and values of an object."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
         kind: Any = type(thing)
         is_table = issubclass(kind, (dict, list, set, deque))
-        # Python's own member gives the dictionary, which has all the content and needs no copy.
+        # If the dictionary is a plain one and has all content, it can be read without a copy.
         members = [vars(base)["__dict__"] for base in kind.__mro__ if "__dict__" in vars(base)]
         is_open = bool(members) and type(members[0]) is GetSetDescriptorType
         self._is_plain = is_open and not (is_table or slots(kind))
@@ -75,7 +75,7 @@ class _Contents:
     def __iter__(self) -> Iterator[Any]:
         thing = self._thing
         try:
-            # No code of the class runs, as `vars` may run it.
+            # Unlike `vars`, this runs no code of the class.
             names: Any = self._is_plain and object.__getattribute__(thing, "__dict__")
         except AttributeError:
             names = False
@@ -84,23 +84,23 @@ class _Contents:
 
 
 class Watch:
-    """Things that are looked at for changes. The caller lets one thread at a time use it."""
+    """Things that are watched for changes. The caller lets one thread at a time use it."""
 
     def __init__(self) -> None:
-        # The things are kept, since their addresses are read.
+        # Kept alive, since memory at their addresses is read.
         self._things = list[Any]()
-        # The position of a thing with a number, by the address of that.
+        # Address of a version number -> the positions of things that it belongs to.
         self._places: dict[int, list[int]] = {}
-        # The positions of the other things, and what yields their contents.
+        # The positions of the other things, and iterables over their contents.
         self._others = set[int]()
         self._contents = list[Iterable[Any]]()
-        # The memory from the first number to the last one, and the offsets of the numbers in it.
+        # An array over the memory from the first number to the last, and the indices of the numbers in it.
         self._memory: Any = None
         self._offsets: Any = None
         self._last: tuple[Any, list[Any]] = ([], [])
 
     def add(self, things: list[Any]) -> None:
-        """Look at more things, from now on. What changed of the others since their last look is told yet."""
+        """Watch more things from now on. Changes of the others since the last call of `changed` are not lost."""
         number, contents = _number(), list[Iterable[Any]]()
         insides = {dict: number, CellType: number and _CONTENT}
         for place, thing in enumerate(things, len(self._things)):
@@ -110,7 +110,7 @@ class Watch:
                 self._places.setdefault(id(target) + inside, []).append(place)
             else:
                 self._others.add(place)
-                # C code alone reads lists, which most of them are; the list itself ends the content before.
+                # Most are lists, which are iterated in C; the list itself comes first, as a separator.
                 contents += [(target,), target] if type(target) is list else [_Contents(target)]
         self._contents += contents
         self._things += things
@@ -120,7 +120,7 @@ class Watch:
 
             addresses = np.array([*self._places])
             first, last = int(addresses.min()), int(addresses.max())
-            # The array only names the memory: the pages between the numbers are not read.
+            # Nothing is copied: the array only spans the memory, and pages between the numbers are not touched.
             memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
             self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
             self._offsets = (addresses - first) // _WORD
@@ -130,7 +130,7 @@ class Watch:
         self._last = numbers, [*values, *chain.from_iterable(contents)]
 
     def changed(self) -> set[int]:
-        """Return the positions of the things that were changed since the last call."""
+        """Return the positions of the things that have changed since the last call."""
         numbers_before, values_before = self._last
         numbers = self._memory[self._offsets] if self._places else []
         values = [*chain.from_iterable(self._contents)]
@@ -143,24 +143,24 @@ class Watch:
 
 
 def content_of(thing: Any) -> dict[str, Any]:
-    """Return the dictionary behind the attributes of a module or a class."""
+    """Return the dictionary of a module or a class itself, not a copy or a proxy."""
     names: Any = vars(thing)
-    # `vars` of a class is a proxy. The collector names the dictionary that it refers to.
+    # `vars` of a class is a proxy: the garbage collector knows the dictionary that it refers to.
     return names if isinstance(names, dict) else gc.get_referents(names)[0]
 
 
 @functools.cache
 def _number() -> int | None:
-    """Return the place of the number in a dictionary; None if it is elsewhere."""
+    """Return the offset of the version number in a dictionary object; None if this Python has none there."""
     if sys.implementation.name != "cpython":
         return None
     if sys.version_info >= (3, 13):
-        # This import takes 1.5 ms, and older Pythons do without it.
+        # Imported only here, since it takes 1.5 ms.
         import sysconfig
 
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             return None
-    # A dictionary ends with the number, the address of its keys, and that of its values.
+    # A dictionary object ends with the number, the pointer to its keys, and the pointer to its values.
     place = dict.__basicsize__ - 3 * _WORD
     seen = list[int]()
 
@@ -169,7 +169,7 @@ def _number() -> int | None:
 
     holders: list[Any] = [ModuleType("probe"), type("Probe", (), {})]
     for holder in holders:
-        # So often that Python takes its faster way to set an attribute, which may write no number.
+        # So often that Python specialises the assignment: the specialised one must change the number too.
         for value in map(str, range(64)):
             holder.name = value
             look(content_of(holder))
@@ -179,5 +179,5 @@ def _number() -> int | None:
         look(table)
     cell = CellType(place)
     is_known = ctypes.c_int64.from_address(id(cell) + _CONTENT).value == id(place)
-    # The number is there if each change gave another one.
+    # The offset is right if each change gave a new number.
     return place if is_known and len({*seen}) == len(seen) else None

@@ -1,1 +1,1 @@
-"""Graphs of pytato: the calls that make the unit of a graph are recorded, as those of a program into loopy are."""
+"""The front end of pytato: records the call that makes a loopy unit from a graph of arrays."""

@@ -1,9 +1,9 @@
-"""The digest of a graph of arrays: the same in every process, linear, without recursion over nodes.
+"""The digest of a graph of arrays: the same in every process, in linear time, without recursion over nodes.
 
-A node counts by identity: it is a number, in the order in which the nodes are met, and its line has its class and its
-fields. All else counts by content, a long text by its own digest. The elements of a set are sorted by their texts.
-Scalars count by type and value, tags and axes by class and values. Data count by shape, dtype and strides, and by which
-arrays are one object and one memory: nothing reads them.
+Each node gets a number, in the order in which nodes are met, and a line with its class and fields, in which other nodes
+are written as their numbers. All other values are written by content, long texts as digests; the elements of a set are
+sorted by their texts. Scalars are written with type and value, tags and axes with class and values. Data arrays are not
+read: they are written with shape, dtype and strides, and with which of them are the same object or share memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kcl.frontends.loopy.callables.content import content, content_key
 from kcl.frontends.loopy.plain import CONTAINERS, SIMPLE, table
 from kcl.generate.distributions import GRAPHS
 
-_COUNTED = {*GRAPHS, "pymbolic", "pytools"}  # packages whose objects count by their fields
+_COUNTED = {*GRAPHS, "pymbolic", "pytools"}  # packages whose objects are written by their fields
 _MAPPINGS = {
     "builtins",
     "collections",
@@ -42,7 +42,7 @@ _NODES = (
     ("pytato.function", "FunctionDefinition"),
     ("pytato.array", "DataWrapper"),
 )
-_LEFT = "non_equality_tags"  # equal graphs may differ in them
+_LEFT = "non_equality_tags"  # a field that equal graphs may differ in
 _BUILTIN = (
     *(str, bytes, int, float, complex),
     *(tuple, frozenset, list, set, dict, type),
@@ -51,14 +51,16 @@ _CLASS, _REFERENCE = (
     re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"),
     re.compile(r"#[0-9a-f]+"),
 )
-_LONG = 240  # characters of a text that counts by its digest
+_LONG = 240  # characters from which a text is replaced by its digest
 _MOST_OF_ALL, _MOST_OF_ONE = 30_000, 1_000  # characters of the parts in a row
 
 
 class Graph(NamedTuple):
-    """A graph by the value that leads to it, with its digest, and the data of its wrappers in the order of their nodes.
+    """A graph with its digest.
 
-    Graphs of one `form` differ in their `numbers` alone, which are texts of Python's and numpy's inexact numbers.
+    `root` is the value from which all nodes are reached. `form` is a digest of everything but the floating-point numbers,
+    whose texts are in `numbers`, so graphs of one form differ only in these. `data` are the arrays of the data wrappers, in
+    the order of `nodes`, and `data_texts` their texts.
     """
 
     root: Any
@@ -70,7 +72,7 @@ class Graph(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """The digest of the form and of the numbers."""
+        """A digest of the form and the numbers."""
         return _hashed("\n".join([self.form, *self.numbers]))
 
     def exact(self) -> str:
@@ -78,7 +80,7 @@ class Graph(NamedTuple):
         return f"graph with {self.digest}"
 
     def place_of(self, number: int) -> str:
-        """Return in words which node has a number, and where the program made it; slow."""
+        """Describe the node that contains a number, and where the program made it; slow."""
         texts = _Texts()
         for line, (node, _write) in zip(texts.lines(self.root)[1:], texts.nodes, strict=True):
             if re.search(rf"\?{number}\b", line):
@@ -87,19 +89,19 @@ class Graph(NamedTuple):
         return ""
 
     def without_data(self) -> Graph:
-        """Return a graph that holds none of the data, for a unit that is made later; itself if there are none."""
+        """Return a copy that does not keep the data alive, for a unit that is made later; itself if there are no data."""
         if not self.data:
             return self
         try:
             of = _Copies(self).of
             return self._replace(root=of(self.root), data=[*map(of, self.data)], nodes=[])
         except Exception:
-            # A class is made in another way: the data live as long as the unit.
+            # An object that cannot be copied: then the data live as long as the unit.
             return self
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The different nodes and long values by class and fields, to explain a later miss: they have no numbers; slow."""
+        """The distinct nodes and long values as key parts without node numbers, to explain a later miss; slow."""
         texts = _Texts(numbers_apart=False)
         lines = [*texts.lines(self.root), *texts.long]
         nodes: list[Any] = [None, *[node for node, _write in texts.nodes]]
@@ -118,7 +120,7 @@ class Graph(NamedTuple):
 
 
 def digest(root: Any) -> Graph:
-    """Return the digest of what a value leads to; raise UnknownInput with the reason where it has none."""
+    """Return the graph that is reached from a value; raise UnknownInput, with the reason, if it has no digest."""
     texts = _Texts()
     with _collector_held():
         form = _hashed("\n".join(texts.lines(root)))
@@ -127,7 +129,7 @@ def digest(root: Any) -> Graph:
 
 
 def _place(node: Any) -> str:
-    """Return the line of the program that made a node, where pytato notes it; else an empty text."""
+    """Return the line of the program that made a node, if pytato has noted it; else empty."""
     packages = [sys.modules[name] for name in GRAPHS if name in sys.modules]
     theirs = tuple([f"{path}{os.sep}" for package in packages for path in package.__path__])
     for tag in getattr(node, _LEFT, ()):
@@ -143,7 +145,7 @@ def _hashed(text: str) -> str:
 
 
 class _Form(NamedTuple):
-    """How the objects of a class count: what lists their values, for nodes and wrappers without their data."""
+    """How objects of a class are written: the function that lists their values, without the data of wrappers."""
 
     name: str
     values: Callable[[Any], Iterable[Any]] | None  # None: the object has a text of its own
@@ -154,7 +156,7 @@ class _Form(NamedTuple):
 
 
 class _Texts(dict[type, Callable[[Any], str]]):
-    """What writes the text of a value, by its class; a new class is added as its first value is met."""
+    """Class -> the function that writes its values' texts. A new class is added when its first value is met."""
 
     def __init__(self, numbers_apart: bool = True) -> None:
         super().__init__(SIMPLE)
@@ -173,7 +175,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         self._sets = 0  # around the present value
 
     def lines(self, root: Any) -> list[str]:
-        """Return the texts of a value and of all nodes that it leads to."""
+        """Return the texts of a value and of all nodes that are reached from it."""
         lines = [self[type(root)](root)]
         for node, write in self.nodes:  # grows
             lines.append(write(node))
@@ -210,7 +212,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         return write
 
     def _number(self, write: Callable[[Any], str]) -> Callable[[Any], str]:
-        """Return what writes the place of a number among the numbers; a set has no order for them."""
+        """Return a function that moves a number to `numbers` and writes its index; inside a set the number is written."""
 
         def place(value: Any) -> str:
             text = write(value)
@@ -252,7 +254,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         return write
 
     def _of_data(self, data: Any) -> str:
-        """Return the text of an array of data, without its content."""
+        """Return the text of a data array, without its content."""
         kind, array = type(data), sys.modules.get("pyopencl.array")
         if kind is AbsentData:
             return str(data.counted)
@@ -271,7 +273,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
 
 class AbsentData:
-    """Stands in a graph for data, which may go meanwhile; their shape and dtype are all that pytato asks data for."""
+    """A stand-in for a data array in a graph, which does not keep it alive. pytato asks data only for shape and dtype."""
 
     def __init__(self, data: Any, counted: str) -> None:
         self.shape, self.dtype = data.shape, data.dtype
@@ -293,19 +295,19 @@ class AbsentData:
 
 
 class _Copies:
-    """Copies of the nodes of a graph that hold something else in the place of its data."""
+    """Copies of the nodes of a graph, with AbsentData in place of its data."""
 
     def __init__(self, graph: Graph) -> None:
         self._made: dict[int, Any] = {
-            id(one): AbsentData(one, text)
-            for one, text in zip(graph.data, graph.data_texts, strict=True)
+            id(array): AbsentData(array, text)
+            for array, text in zip(graph.data, graph.data_texts, strict=True)
         }
         self._made |= {id(node): object.__new__(type(node)) for node in graph.nodes}
         for node in graph.nodes:
             self._fill(node, self._made[id(node)])
 
     def of(self, value: Any) -> Any:
-        """Return the copy of a value; itself if it leads to no node."""
+        """Return the copy of a value; itself if no node is reached from it."""
         kind: Any = type(value)
         if kind in SIMPLE or kind is str:
             return value
@@ -334,7 +336,7 @@ class _Copies:
 
 @functools.lru_cache(maxsize=1024)
 def _form(kind: type) -> _Form:
-    """Return how the objects of a class count."""
+    """Return how objects of a class are written; raise UnknownInput for an unknown class of nodes."""
     top = str(kind.__module__).partition(".")[0]
     name = f"{kind.__name__} {_hashed(class_text(kind))[:12]}"
     row = CONTAINERS.get(kind)
@@ -343,7 +345,9 @@ def _form(kind: type) -> _Form:
     if row is not None:
         return _Form(name, row.items, row.make, is_set=kind in (set, frozenset))
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
-    *nodes, wrapper = [getattr(sys.modules.get(module), one, ()) for module, one in _NODES]
+    *nodes, wrapper = [
+        getattr(sys.modules.get(module), kind_name, ()) for module, kind_name in _NODES
+    ]
     is_node, fields = issubclass(kind, (*nodes,)), getattr(kind, "__dataclass_fields__", ())
     if is_node and not (is_known and fields):
         raise UnknownInput(f"a node of class {class_text(kind)}")
@@ -362,7 +366,7 @@ def _form(kind: type) -> _Form:
 
 
 def is_counted(kind: type, *more: str) -> bool:
-    """Return True if a class, and each class that it extends, is Python's or of packages whose files are in the key."""
+    """Return True if a class and all its base classes belong to Python or to packages whose files are in the key."""
     known, tops = (
         _COUNTED.union(more),
         [str(base.__module__).partition(".")[0] for base in kind.__mro__],
@@ -371,12 +375,12 @@ def is_counted(kind: type, *more: str) -> bool:
 
 
 def class_text(kind: type) -> str:
-    """Return the names of a class and of those that it extends."""
+    """Return the names of a class and its base classes."""
     return " < ".join([f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__[:-1]])
 
 
 def _content(value: Any) -> str:
-    """Return the text of any other value, by what an argument of loopy counts by."""
+    """Return the text of any other value, as for an argument of loopy."""
     if isinstance(value, getattr(sys.modules.get("loopy"), "TranslationUnit", ())):
         return content_key(value)
     counted = content(value, called=True)
@@ -387,7 +391,7 @@ def _content(value: Any) -> str:
 
 @contextmanager
 def _collector_held() -> Iterator[None]:
-    """Let the garbage collector wait: the lines are many objects, and none of them is garbage."""
+    """Switch the garbage collector off in the block, which makes many objects and no garbage."""
     is_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,1 +1,1 @@
-"""Values as they count: their texts, what their code counts by, and which of them last."""
+"""Values in keys: their exact texts, the key parts of their code, and which values cannot change after a call."""

@@ -1,8 +1,8 @@
-"""Classes and their instances: what an instance holds, which classes bring code, and which instances last.
+"""Classes and their instances: the attributes of an instance, the code of a class, and whether an instance *lasts*.
 
-An object lasts if nothing in it changes after a call, and if loopy runs no code of the user with it. Members of
-enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object of the user
-does not last if its class redefines a name of a base class: loopy may run that code during the call.
+An object lasts if nothing in it can change after a call, and if loopy runs no code of the user with it. Members of
+enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object whose class
+is the user's does not last if the class redefines a name of a base class: loopy may run that code during the call.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kcl.errors import UnknownInput
 from kcl.frontends.loopy.plain import SIMPLE, package_of, refuse
 from kcl.generate import GENERATORS, distributions
 
-# The flag of a type that a class statement made, or that behaves like one.
+# The flag of a type that was made by a class statement, or like one (Py_TPFLAGS_HEAPTYPE).
 HEAP = 1 << 9
 
-# The classes of the methods in a class.
+# The types of methods in a class body.
 CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-# The names that a class body or the interpreter stores and that do not change how instances behave. Enumerations have
-# some of them, and copyreg stores `__slotnames__` as an instance is copied or pickled.
+# Names in a class body that do not change how instances behave: those of the interpreter, of enumerations, and
+# `__slotnames__`, which copyreg stores when an instance is copied or pickled.
 NOT_IN_CLASS = {
     *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
     *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
@@ -37,28 +37,28 @@ NOT_IN_CLASS = {
     *("_member_map_", "_value2member_map_"),
     *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
 }
-# The beginnings of the names under which pytools remembers results, on an object of any class.
+# The beginnings of the attributes in which pytools stores results, on objects of any class.
 _OF_PYTOOLS = ("_pytools_", "_memoize_dic")
-# The names under which libraries remember hashes, and loopy what it has computed.
+# The attributes in which libraries store hashes, and loopy its results.
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
-# The builtin classes whose content an object that extends them shows.
+# The builtin classes whose content can be read from an instance of a subclass.
 _SHOWING = (
     *(object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray),
     *(BaseException, Exception),
 )
-# Those of them whose content nothing changes.
+# Those of them whose content cannot change.
 _UNCHANGING: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
-# The packages whose objects have all their content in attributes.
+# The packages whose objects keep all their content in attributes.
 _PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
-# The packages whose objects hide a content that nothing changes.
+# The packages whose objects keep their content elsewhere, but immutable.
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """List what the body of a class holds, without names about its text, and without its slots."""
+    """List the (name, value) pairs of a class body, without slots and the names in `NOT_IN_CLASS`."""
     return [
         (name, value)
         for name, value in kind.__dict__.items()
@@ -67,10 +67,10 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
 
 
 def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
-    """List what the body of a class holds that neither Python, `dataclasses` nor `enum` put there.
+    """List the (name, value) pairs of a class body that the user wrote, and not Python, `dataclasses` or `enum`.
 
-    loopy calls no methods of an object that is a value to it, but those that Python calls, whose names have underscores.
-    Others are left out, unless code of a package has the object and may have `called` them.
+    Methods are left out unless their names begin with two underscores: of an object that is only a value, loopy calls no
+    others. With `called` all are listed, since code of a package has the object and may call any method.
     """
     pairs = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
     return [
@@ -79,13 +79,13 @@ def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
 
 
 def enum_type() -> Any:
-    """Return the type of enumerations for `isinstance`: an empty tuple if `enum` is not imported."""
+    """Return EnumMeta, for `isinstance`; an empty tuple if `enum` is not imported."""
     module = sys.modules.get("enum")
     return module.EnumMeta if module is not None else ()
 
 
 def is_plain(kind: type) -> bool:
-    """Return True if instances of a user's class keep all their content in attributes or in a builtin base."""
+    """Return True if instances of a class keep all their content in attributes or in a builtin base class."""
     return all(base.__flags__ & HEAP or base in _SHOWING for base in kind.__mro__)
 
 
@@ -101,7 +101,7 @@ def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
 
 
 def own(value: Any) -> dict[Any, Any]:
-    """Return the attributes that an instance holds in its dictionary and its slots, without running code of its class."""
+    """Return the attributes in the dictionary and the slots of an instance, without running code of its class."""
     try:
         names = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -116,9 +116,9 @@ def own(value: Any) -> dict[Any, Any]:
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
-    """List the attributes of an object by name, without remembered results.
+    """List the attributes of an object, sorted by name, without stored results (`is_memo`).
 
-    On an object of a library, which is `theirs`, more is only remembered: see `is_memo`.
+    `theirs` says that the object belongs to a library, which stores further results.
     """
     kind: Any = type(value)
     kept = [pair for pair in own(value).items() if not is_memo(kind, pair[0], theirs)]
@@ -127,9 +127,9 @@ def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
 
 @lru_cache(maxsize=4096)
 def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
-    """Return True if an attribute of an object only remembers a result that pymbolic, pytools or loopy computed.
+    """Return True if an attribute only stores a result that pymbolic, pytools or loopy can compute again.
 
-    An object of a library, which is `theirs`, also remembers results of its own.
+    `theirs` says that the object belongs to a library, which also stores results of its own.
     """
     if type(name) is not str:
         return False
@@ -152,28 +152,28 @@ def static(kind: type, name: Any) -> Any:
 
 
 def is_found(kind: type) -> bool:
-    """Return True if a module holds a class under its name. It holds none that a function made."""
+    """Return True if a class is found in its module under its name, which a class made inside a function is not."""
     holder: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
     for name in kind.__qualname__.split("."):
-        # The dictionary is read, since a module may make a name at a request.
+        # Read from the dictionary: `getattr` could run a module's `__getattr__`.
         holder = getattr(holder, "__dict__", {}).get(name)
     return holder is kind
 
 
 def is_library(kind: type) -> bool:
-    """Return True if a class counts by its name: one of Python, of the generators, or of C code."""
+    """Return True if a class counts by its name alone: one of Python, of a generator, or of C code."""
     if not kind.__flags__ & HEAP:
         return True
     owner = distributions.owner(str(kind.__module__))
     is_known = owner.kind == distributions.PYTHON or owner.name in GENERATORS
-    # A class that claims to be theirs, or that was made as the process ran, is another one.
+    # Refused if it only claims to be of that module, or was made at run time.
     if is_known and not is_found(kind):
         refuse(kind)
     return is_known
 
 
 def require_lasting(value: Any) -> None:
-    """Raise UnknownInput if an object, or a part of it, may change, or if a class of them redefines something."""
+    """Raise UnknownInput unless an object lasts, together with all its parts."""
     waiting, seen = [value], {id(value): value}
     while waiting:
         item = waiting.pop()
@@ -209,9 +209,9 @@ def _lasting_parts(value: Any) -> list[Any] | None:
 
 
 def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
-    """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
+    """List the parts of an object whose content Python protects from changes; None if it has other content."""
     names, pairs = vars(kind), attributes(value, is_library(kind))
-    # What Python remembers on an object of the program follows from the rest.
+    # The value of a cached property follows from the rest.
     pairs = [pair for pair in pairs if type(static(kind, pair[0])).__name__ != "cached_property"]
     bases = [base for base in kind.__mro__ if base not in (object, *_UNCHANGING)]
     is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
@@ -229,7 +229,7 @@ def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
 
 
 def overrides(kind: type) -> bool:
-    """Return True if a class of the user, or its metaclass, redefines a name of a base class by more than a value."""
+    """Return True if a user's class redefines a name of a base class, or has a metaclass of the user's."""
     bases = kind.__mro__
     for place, base in enumerate(bases):
         if not is_library(base):
@@ -243,7 +243,7 @@ def overrides(kind: type) -> bool:
 
 
 def _is_made(kind: type, name: str, member: Any) -> bool:
-    """Return True if Python, `dataclasses` or `enum` put a name into the body of a class."""
+    """Return True if a name in a class body comes from Python, `dataclasses` or `enum`, and not from the user."""
     if (
         name in NOT_IN_CLASS
         or name.startswith(("__dataclass_", "__match_args__"))
@@ -253,7 +253,7 @@ def _is_made(kind: type, name: str, member: Any) -> bool:
     function = getattr(member, "__func__", member)
     if isinstance(function, FunctionType):
         file = function.__code__.co_filename
-        # The methods of `dataclasses` and `namedtuple` have this file. A program of `python -c` has it too.
+        # The file of methods from `dataclasses` and `namedtuple`; but a program of `python -c` has it too.
         if file == "<string>":
             scope = str(function.__globals__.get("__name__"))
             inner = getattr(function.__code__, "co_qualname", "__create_fn__")

@@ -1,4 +1,4 @@
-"""What a value counts by: its text, and the parts of the code that it leads to."""
+"""The content of a value in a key: its exact text, and key parts for the code that it refers to."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kcl.frontends.loopy.callables.encoder import Encoder
 
 
 class Content(NamedTuple):
-    """A value as it is now: its text, the parts that its code leads to, and the digest of both."""
+    """The content of a value at one moment: its text, key parts for the code it refers to, and a digest of both."""
 
     text: str
     parts: tuple[Part, ...]
     digest: str
-    # True if a dtype in it is a structure.
+    # True if the value contains a dtype with fields.
     structured: bool = False
 
     def exact(self) -> str:
-        """Return the text, with the digest of the code that the value leads to."""
+        """Return the text, and a digest of the code that the value refers to, if any."""
         return f"{self.text} with {self.digest}" if self.parts else self.text
 
 
 def content(value: Any, called: bool = False) -> Content:
-    """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it.
+    """Return the present content of a value; raise UnknownInput, with the reason, if no key can describe it.
 
-    The value is `called` if code of a package gets it: that may call any method of it.
+    With `called` code of a package gets the value and may call any of its methods, so all of them count.
     """
     encoder = Encoder()
     encoder.called = called
@@ -39,7 +39,7 @@ def content(value: Any, called: bool = False) -> Content:
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
     except Exception as error:
-        # Code of the program raised it, or another thread changed the value meanwhile.
+        # Raised by code of the program, or because another thread changed the value meanwhile.
         raise UnknownInput(
             f"a value cannot be compared: {type(error).__name__}: {error}"
         ) from error
@@ -48,25 +48,25 @@ def content(value: Any, called: bool = False) -> Content:
 
 
 def content_key(unit: Any) -> str:
-    """Return the SHA-256 of all that decides the code of a unit, in hex; raise UnknownInput with the reason.
+    """Return a digest (SHA-256, hex) of everything that decides a unit's code; raise UnknownInput with the reason.
 
-    loopy's own digest names functions instead of reading their content. It leaves out preamble generators, manglers,
-    fields of structures and attributes of targets. It is kept on objects that can change. This one is the same in every
-    process, and each call reads the unit again.
+    It is the same in every process, and reads the unit anew in each call. loopy's own digest would not do: it has only the
+    names of functions, leaves out preamble generators, manglers, fields of structures and attributes of targets, and is
+    stored on objects that can change.
     """
     return unit_key(of_unit(unit))
 
 
 def of_unit(unit: Any) -> Content:
-    """Return what a unit counts by at this moment; raise UnknownInput with the reason."""
-    # In a tuple: a unit alone is a callable, whose class loopy would run.
+    """Return the present content of a unit; raise UnknownInput with the reason."""
+    # In a tuple, since a unit alone would be encoded as a callable.
     return content((unit,))
 
 
 def unit_key(unit: Content) -> str:
     """Return the `content_key` of a unit with this content.
 
-    It covers the structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one.
+    It includes the structures registered with pyopencl if the unit has a dtype with fields, or code that may look one up.
     """
     digests = [unit.digest]
     if unit.structured or unit.parts:

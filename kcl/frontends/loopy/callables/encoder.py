@@ -1,13 +1,13 @@
-"""The text of a value: typed, exact, the same in every process, readable where it is short.
+"""Writes a value as an exact text with types: the same in every process, and readable if it is short.
 
-Two values with one text mean the same to code. So the text holds types (``1`` is not ``True`` is not ``1.0``),
-dictionaries keep their order, and sets are sorted. A value that holds itself has no text. The encoder looks at numpy
-only if a module has imported it: none of its values exists before.
+Two values with the same text are interchangeable for code. So texts have types (``1``, ``True`` and ``1.0`` differ),
+dictionaries keep their order, and sets are sorted. A value that contains itself has no text.
 
-Code has no text. A function or class of Python or of a generator counts by its name, one of another installed package
-also by the files of its distribution and by what was changed there. Cells, defaults and attributes of a function are
-content. Code of the program is refused, unless the user vouches for it: then it counts by its files. An object whose
-class is the program's counts by name and values, as long as the class brings no code that loopy may run.
+Code is not written out. A function or class of Python or of a generator is written as its name. One of another installed
+package is written as its name, and the files of its distribution and what was changed in its modules become key parts. A
+function's closure, defaults and attributes are written as values. Code of the user's program is refused, unless the user
+vouches for it: then its files become key parts. An object of a user's class is written as its class name and its
+attributes, if the class has no code that loopy may run.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from kcl.generate import GENERATORS, ONLY_RUN, Modes, distributions, requirement
 from kcl.generate.evidence import site_of
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
-# The packages whose objects remember results, and whose code stands in each key.
+# The packages whose code is in each key already, and whose objects store results on themselves.
 _GENERATORS = frozenset(GENERATORS) - ONLY_RUN
 _BY_ATTRIBUTES = _GENERATORS - {"islpy", "namedisl"}
-# The classes of what counts by its name, with the code behind that.
+# The types of values that are written as a name.
 _NAMED = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
@@ -59,7 +59,7 @@ _DESCRIPTORS = (
     types.ClassMethodDescriptorType,
     types.MethodWrapperType,
 )
-# What C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
+# The names of types of functions in C code: Cython, nanobind, pybind11, numpy, and `functools.lru_cache`.
 _FUNCTION_LIKE = frozenset(
     (
         *(
@@ -81,20 +81,20 @@ _OF_PARTS: dict[type, tuple[str, ...]] = {
 
 
 class Encoder(Modes):
-    """The maker of the texts of values at one moment."""
+    """Writes the texts of values at one moment."""
 
     def __init__(self) -> None:
-        # The value and its text, by the id of the value. The table keeps the value, so that its id is not used again.
+        # id of a value -> (value, text). The value is kept, so that its id is not used again.
         self.done: dict[int, tuple[object, str]] = {}
-        # The parts of a key that stand for code to which the values lead.
+        # Key parts for the code that the values refer to.
         self.parts: dict[str, str] = {}
-        # True once a dtype among the values is a structure.
+        # True once a dtype with fields was written.
         self.structured = False
-        # True while the user vouches for code of the program: by a pure recipe, or by a method `__kcl_key__`.
+        # True while the user vouches for the program's code: in a pure recipe, or inside `__kcl_key__`.
         self.promised = False
-        # True while code of a package has the values: it may call any method of theirs.
+        # True for values that code of a package has: it may call any of their methods.
         self.called = False
-        # By class: whether its objects count by their attributes alone. A unit has many objects of few classes.
+        # The memo of `_is_generators`, since a unit has many objects of few classes.
         self._generators = dict[type, bool]()
 
     def encode(self, value: Any) -> str:
@@ -116,7 +116,7 @@ class Encoder(Modes):
     # Code
 
     def reference(self, value: Any) -> str:
-        """Return the name of a function, class or module, after taking note of its code."""
+        """Return the name of a function, class or module, and add key parts for its code."""
         if issubclass(type(value), StandIn):
             return str(value.text())
         if isinstance(value, types.FunctionType):
@@ -124,7 +124,7 @@ class Encoder(Modes):
         if isinstance(value, types.ModuleType):
             lazy = vars(value).get("__kcl_lazy_module__")
             name = str(lazy or value.__name__)
-            # Another module may have the name.
+            # Another module may be registered under the name.
             if lazy is None and sys.modules.get(name) is not value:
                 refuse(value)
             self._count(name, f"module {name}")
@@ -134,12 +134,12 @@ class Encoder(Modes):
         return _name(value) if is_library(value) else self._class(value)
 
     def _class(self, kind: type) -> str:
-        """Return the name of a class; of one that a function made also its bases and what its body holds."""
+        """Return the name of a class; for one that was made inside a function also its bases and its body."""
         name = _name(kind)
         self._count(kind.__module__, name)
         if is_found(kind):
             return name
-        # The class may hold itself: there its name stands for it.
+        # The body may refer to the class itself, which is written as the name there.
         self.done[id(kind)] = kind, name
         body = self.encode((kind.__mro__[1:], class_attributes(kind)))
         return f"{name} of {shorten(body)}"
@@ -151,7 +151,7 @@ class Encoder(Modes):
         is_of_module = loaded is not None and vars(loaded) is function.__globals__
         self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
         text = shorten(f"{label} {_text_of(code)}")
-        # The function may hold itself: there this text stands for it.
+        # Its closure may refer to the function itself, which is written as this text there.
         self.done[id(function)] = function, text
         contents = (
             function.__closure__ or (),
@@ -172,7 +172,7 @@ class Encoder(Modes):
             return f"method {function.__name__} of {self.encode(owner)}"
         name = getattr(function, "__qualname__", function.__name__)
         module = getattr(function, "__module__", None) or type(function).__module__
-        # The name must lead to the function, since code can give it any name.
+        # Checked, since code can give a function any name.
         target = sys.modules.get(module)
         for part in name.split("."):
             target = getattr(target, part, None)
@@ -182,17 +182,20 @@ class Encoder(Modes):
         return f"{module}.{name}"
 
     def _count(self, module: Any, label: str) -> None:
-        """Count code by its module's files and variables; raise UnknownInput for code that no installed package has."""
+        """Add key parts for code of a module: its distribution's files, and what was changed in its modules.
+
+        Raise UnknownInput for code of the program that the user does not vouch for.
+        """
         whose = distributions.owner(module) if isinstance(module, str) else None
         if whose is not None and whose.kind == distributions.DISTRIBUTION:
-            # The generators stand in each key.
+            # Generators are in each key already.
             if whose.name not in GENERATORS:
                 if f"distribution {whose.name}" not in self.parts:
                     self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
                     self.parts[f"requirements {whose.name}"] = requirements.required(whose.name)
                 name = held.compared(whose.name)
                 if not self.promised and f"held by {name}" not in self.parts:
-                    # The package may hold itself, so the part is there before its text.
+                    # Set before it is computed, since the package may refer to itself.
                     self.parts[f"held by {name}"] = ""
                     self.parts[f"held by {name}"] = held.text(name, self)
         elif self.promised:
@@ -203,34 +206,34 @@ class Encoder(Modes):
     # Values
 
     def handed(self, value: Any) -> str:
-        """Return the text of what code of a package has in its hands: it may call any method.
+        """Return the text of a value that code of a package has, and whose methods it may call.
 
-        Outside of its hands the text of the same value may be another one, so texts before this are not used.
+        Such a value may have another text than elsewhere, so earlier texts are not reused.
         """
         with self.having(called=True, done=self.done if self.called else dict[int, Any]()):
             return self.encode(value)
 
     def each(self, values: Iterable[Any]) -> str:
-        """Return the texts of several values."""
+        """Return the texts of several values, joined by commas."""
         return ", ".join([self.encode(value) for value in values])
 
     def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
-        """Return the texts of keys and values."""
+        """Return the texts of key-value pairs, joined by commas."""
         return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
 
     def unordered(self, value: Any) -> str:
-        """Return the text of a dictionary whose order does not count; any other value counts as it is."""
+        """Return the text of a dictionary whose order does not count; of any other value the usual text."""
         if not isinstance(value, dict):
             return self.encode(value)
         return f"{type(value).__name__}{{{', '.join(sorted([self.pairs([item]) for item in value.items()]))}}}"
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
-        # The first rule that knows the value gives its text: the user's own, one for the very class, one for each kind
-        # of object that is not known by its class, and last the attributes.
+        # The first rule that fits gives the text: the user's `__kcl_key__`, a writer for exactly this class, the rules for
+        # kinds of objects, and last the attributes.
         word = getattr(kind, "__kcl_key__", None)
         if word is not None:
-            # By the method the user vouches for the class.
+            # With this method the user vouches for the code of the class.
             with self.having(promised=True):
                 bases = [base for base in kind.__mro__ if not is_library(base)]
                 for base in bases:
@@ -252,7 +255,7 @@ class Encoder(Modes):
         return self._instance(value, kind)
 
     def _instance(self, value: Any, kind: type) -> str:
-        """Encode any other object: its class, its content as a builtin type, its attributes."""
+        """Encode any other object by its class, its content as a builtin type, and its attributes."""
         is_known = is_library(kind)
         if is_known:
             text = self._of_library(value, kind)
@@ -269,7 +272,7 @@ class Encoder(Modes):
     def _attributes(
         self, value: Any, kind: type, texts: list[str], theirs: bool, is_code: bool
     ) -> str:
-        """Encode an object by its content as a builtin type, some texts of its class, and its attributes."""
+        """Encode an object by its content as a builtin type, the given texts on its class, and its attributes."""
         for name, attribute in attributes(value, theirs):
             encode = self.unordered if theirs and name in _UNORDERED else self.encode
             encode = self.handed if is_code else encode
@@ -281,10 +284,10 @@ class Encoder(Modes):
         return f"{_name(kind)}({', '.join(texts)})"
 
     def _brought(self, kind: type) -> list[str]:
-        """Return what the bodies of the classes of an object hold that loopy may read or call."""
+        """Return texts for what loopy may read or call in the bodies of an object's classes."""
         texts = list[str]()
         for base in kind.__mro__:
-            # The methods of a class that a function made hold what that function was given.
+            # Methods of a class that was made inside a function may refer to that function's arguments.
             is_called = self.called or (self.promised and not is_found(base))
             mine = [] if is_library(base) else brought(base, is_called)
             if mine and _is_packages(base) and is_found(base):
@@ -294,9 +297,9 @@ class Encoder(Modes):
         return texts
 
     def _of_library(self, value: Any, kind: type) -> str | None:
-        """Encode an object of Python or a generator: by a text of its own, or by its pickled state.
+        """Encode an object of Python or of a generator by a special rule, or by its pickled state.
 
-        Return None for an object that counts by its attributes.
+        Return None if it is to be encoded by its attributes.
         """
         if kind is object:
             return "builtins.object"
@@ -313,7 +316,7 @@ class Encoder(Modes):
         try:
             reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
         except Exception:
-            # An object without a pickled state may raise anything.
+            # An object that cannot be pickled may raise anything.
             refuse(value)
         if isinstance(reduced, str):
             return f"{kind.__module__}.{reduced}"
@@ -329,7 +332,7 @@ def _text_of(code: types.CodeType) -> str:
 
 
 def _own(code: types.CodeType) -> tuple[Any, ...]:
-    """Return what tells functions of one name apart in a file."""
+    """Return what distinguishes code objects of the same name in a file, as a tuple of texts and numbers."""
     constants = [
         _own(constant)
         if isinstance(constant, types.CodeType)
@@ -344,7 +347,7 @@ def _own(code: types.CodeType) -> tuple[Any, ...]:
 
 
 def _is_generators(kind: type) -> bool:
-    """Return True if a class is a generator's, whose objects count by attributes and content as a builtin type."""
+    """Return True if a class belongs to a generator and its objects are encoded by their attributes."""
     special = kind.__name__ in _OF_GENERATORS or isinstance(kind, enum_type())
     return (
         package_of(kind) in _BY_ATTRIBUTES
@@ -363,10 +366,10 @@ def _name(kind: type) -> str:
 
 
 def _ordered(item: Any) -> Any:
-    """Put a piece of state in order: attributes by name, for loopy fills dictionaries in the order of sets."""
+    """Sort the attributes in a pickled state by name, since loopy fills dictionaries in the order of sets."""
     if type(item) is dict and all(type(key) is str for key in item):
         return dict(sorted(item.items()))
-    # The state of an object with slots is a pair: its attributes, and its slots.
+    # With slots the state is a pair: attributes and slots.
     if type(item) is tuple:
         return tuple(_ordered(piece) for piece in item)
     return list(item) if hasattr(item, "__next__") else item
@@ -395,13 +398,13 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     ),
     BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
 }
-# Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
-# the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
+# Attributes with dictionaries whose order does not count: loopy fills them in the order of sets, which depends on the
+# hash seed, and then looks entries up by name or sorts them. The order of any other dictionary counts.
 _UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
 
 
 def _isl(encoder: Encoder, value: Any) -> str:
-    """Encode a set or map with its parameters in the order of their names; names count beside the printed text."""
+    """Encode an isl set or map by its names and its printed text, with its parameters sorted by name."""
     from islpy import Space, dim_type
 
     is_map = type(value).__name__.endswith("Map")
@@ -419,16 +422,16 @@ def _isl(encoder: Encoder, value: Any) -> str:
 
 
 def _of_namedisl(encoder: Encoder, value: Any) -> str:
-    """Encode an object of namedisl: the isl object within may hold other names."""
+    """Encode an object of namedisl by its own names, since the isl object inside may have others."""
     names = value.space.dimtype_to_names
     return f"{_name(type(value))}({encoder.encode((str(value), names))})"
 
 
-# The objects of the generators that have texts of their own, by the name of the class.
+# Special rules for objects of generators, by the name of the class.
 _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
     **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
     "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
-    # These are lists after a pickle.
+    # Pickled, these are lists.
     "LazilyUnpicklingList": lambda encoder, value: f"[{encoder.each(value)}]",
     "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: (
         f"[{encoder.each(value)}]"
@@ -456,7 +459,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
         f"method{encoder.handed((value.__func__, value.__self__))}"
     ),
     types.CellType: _cell,
-    # Packages keep a match of their version.
+    # Some packages keep the match of their version number.
     re.Match: lambda encoder, value: (
         f"match({encoder.each((value.re, value.string, value.pos, value.endpos, value.regs))})"
     ),
@@ -464,7 +467,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 
 
 def _by_name(encoder: Encoder, value: Any) -> str | None:
-    """Encode an object that stands for one of loopy's, or a function that C code made."""
+    """Encode a stand-in for an object of loopy, or a function of C code, by its name."""
     kind = type(value)
     is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(
         getattr(value, "__name__", None), str
@@ -473,7 +476,7 @@ def _by_name(encoder: Encoder, value: Any) -> str | None:
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
-    """Encode a dtype, array or scalar of numpy; code may ask for the layout of an array."""
+    """Encode a dtype, array or scalar of numpy. The layout of an array counts too, since code may ask for it."""
     numpy: Any = sys.modules.get("numpy")
     if not hasattr(numpy, "ndarray") or not isinstance(
         value, (numpy.dtype, numpy.ndarray, numpy.generic)
@@ -487,12 +490,12 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         if type(value) is not numpy.ndarray:
             refuse(value)
         return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
-    # An instance of another class is one of the program's.
+    # A subclass of a numpy scalar belongs to the program.
     if type(value) is not dtype.type:
         refuse(value)
     if dtype.fields or dtype.hasobject:
         return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
-    # A NaN is not equal to itself, and counts by its bytes.
+    # A NaN, which is not equal to itself, is written as bytes, since NaNs may differ.
     text = (
         value.tobytes().hex()
         if value != value
@@ -501,7 +504,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
 
 
-# What Python gives the members of an enumeration.
+# The attributes that Python gives the members of an enumeration.
 _OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
 
 
@@ -533,13 +536,13 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
 
 
 def _laid(array: Any) -> str:
-    """Describe the layout of an array in memory if that is unusual."""
+    """Return the strides of an array unless it is contiguous, and whether it is read-only."""
     strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
     return strides if array.flags.writeable else f"{strides}, read-only"
 
 
 def _dtype(encode: Callable[[Any], str], dtype: Any) -> str:
-    """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
+    """Encode a dtype; one with fields, a subarray or metadata by the state that numpy pickles."""
     if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
         return f"dtype({dtype.str!r}, {dtype.char!r})"
     state = [
@@ -549,12 +552,12 @@ def _dtype(encode: Callable[[Any], str], dtype: Any) -> str:
 
 
 def _content(encode: Callable[[Any], str], numpy: Any, array: Any) -> str:
-    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
+    """Return a text or digest of an array's elements in C order; the gaps between fields do not count."""
     if array.dtype.fields:
         return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
     if array.dtype.hasobject:
         return encode(array.ravel().tolist())
-    # The bytes of a long double have gaps with undefined content, so its numbers are written.
+    # A long double has padding with undefined content, so it is written as a number.
     if array.dtype.char in "gG":
         return encode([*map(repr, array.ravel())])
     if array.size <= 4 and array.dtype.kind in "biu":

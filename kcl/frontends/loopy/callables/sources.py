@@ -1,8 +1,8 @@
-"""The files of the program's code, by which it counts if the user vouches for it.
+"""Digests of the files of the program's own code, which become key parts if the user vouches for it.
 
-A package counts by all its files, one in an archive by that. A lone file counts by itself, and by the files of the
-program's modules that its text imports, loaded or not. A module without a file, such as a notebook, counts by the code
-of the function alone. Loaded code whose file was changed after the process began is not known.
+A module in a package counts by all files of the package, or by the archive that contains it. A lone file counts by
+itself and the files of those of the program's modules that its text imports, loaded or not. Code without a file, as in a
+notebook, has no part here. If a file was changed after the process began, the loaded code is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcl.errors import UnknownInput
 from kcl.generate import distributions, files
 
 _GAP = r"(?:[ \t]|\\\n)+"
-# An import wherever it stands in a line, also in code that Python cannot parse: more names are only more files.
+# Imports anywhere in a line. A false match does no harm: it only adds a file to the key.
 _IMPORT = re.compile(
     rf"\bfrom{_GAP}([\w.]+){_GAP}import\b"
     rf"|\bimport{_GAP}([\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?(?:,(?:{_GAP})?[\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?)*)"
@@ -28,9 +28,9 @@ _IMPORT = re.compile(
 
 
 def parts(name: str) -> dict[str, str]:
-    """Return the digests of the files that a module of the program counts by."""
+    """Return key parts for the files by which a module of the program counts."""
     digests: dict[str, str] = {}
-    # The list is a copy: another thread may import a module meanwhile.
+    # Copied, since another thread may import a module meanwhile.
     loaded = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     waiting = [name]
     while waiting:
@@ -43,12 +43,12 @@ def parts(name: str) -> dict[str, str]:
         if distributions.owner(top).kind != distributions.USER:
             continue
         paths = [place.path]
-        # A namespace may have several folders.
+        # A namespace package may have several folders.
         if os.path.isdir(place.path):
             paths = [*getattr(sys.modules.get(top), "__path__", paths)]
         listed = [[*files.listed((("", path),))] for path in paths]
         is_packed = not os.path.exists(place.path)
-        # The place is neither a file nor in an archive.
+        # Neither a file nor inside an archive.
         if is_packed and os.path.isdir(listed[0][0].path):
             continue
         for file in chain.from_iterable(listed):
@@ -66,7 +66,7 @@ def parts(name: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _digest(path: str, _seen: str) -> str:
-    """Return the digest of a file or folder with these sizes, times and inodes."""
+    """Return the digest of a file or folder; cached by the stamp of its sizes, times and inodes."""
     return files.digest_of(path)
 
 
