@@ -1,11 +1,11 @@
-"""Sizes: a recipe asks what is true of the sizes of a call, and a chooser finds the variant for which it holds.
+"""Sizes: a recipe asks questions about the sizes of a call, such as their divisors, and gets a variant for the answers.
 
     sizes = {name: text}     expressions over the arguments of the call, in the grammar of a Source's shapes
 
-A size that the call names, as `n=64`, is that number, and its text is not asked. A variant is a line whose recipe saw
-one set of sizes. It holds for a call if all answers that its recipe was given are those for the sizes of the call. An
-answer reaches loopy, or changes nothing: so it is in the record and in the key. It depends on the call only, but for
-`fixed="auto"`: see `Values`.
+If a call gives a size by name, as in `n=64`, its expression is not evaluated. A *variant* is a Line whose recipe ran
+with one set of sizes. It serves a call if all answers that its recipe got are also right for the sizes of the call. An
+answer that matters is passed to loopy, so it is in the record and in the key. Answers depend on the call alone, except
+with `fixed="auto"`: see `Values`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 from kcl.errors import RecipeError, meant
 from kcl.frontends.source import expressions, round_up
 
-FIXED = 16  # the largest value that is fixed, if the declaration says nothing
-# A text has these functions, and none of Python's own.
+FIXED = 16  # the largest value that is fixed by default
+# The functions that expressions can use; Python's builtins are switched off.
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
 
 
 class Sizes(NamedTuple):
-    """The sizes of a recipe: an expression by the name of each parameter.
+    """The declared sizes of a recipe: name -> expression.
 
-    Values up to `fixed` are fixed, or with "auto" the `most` values that are seen first. `arguments` are the names in
-    the expressions.
+    Values up to `fixed` are fixed; with "auto" up to `most` different values are. `arguments` are the names in the
+    expressions.
     """
 
     texts: Mapping[str, str]
@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
     arguments: tuple[str, ...] = ()
 
     def of_recipe(self, function: Any) -> Sizes:
-        """Return the sizes that are parameters of a recipe; the others serve a space only."""
+        """Return the sizes that are parameters of the recipe; the others are for its space only."""
         parameters = inspect.signature(function).parameters
         return self._replace(
             texts={name: text for name, text in self.texts.items() if name in parameters}
@@ -45,10 +45,10 @@ class Sizes(NamedTuple):
     def taken(
         self, function: Any, names: list[str], arguments: dict[str, Any], is_new: bool
     ) -> dict[str, Any]:
-        """Return the arguments of a call without the sizes that the code has as constants.
+        """Return the arguments of a call without sizes that are no arguments of the code.
 
-        `names` are the arguments of the code. If the code is new, raises RecipeError for an expression with a name that
-        is neither one of these nor a size.
+        `names` are the arguments of the code. With `is_new` raises RecipeError if an expression has a name that is neither
+        one of these nor a size.
         """
         unknown = [name for name in self.arguments if name not in (*names, *self.texts)]
         if is_new and unknown:
@@ -66,11 +66,12 @@ class Sizes(NamedTuple):
 
 
 def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
-    """Declare the sizes of a recipe, as `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", fixed=64))`.
+    """Declare the sizes of a recipe, as in `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", fixed=64))`.
 
-    Each text is an expression over the arguments of a call. `fixed` of a size is its value, if that is at most `fixed`;
-    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it,
-    in this run and in earlier ones. Raises TypeError for a text that is no such expression.
+    Each keyword names a size, and its text is an expression over the arguments of a call. The recipe gets a kcl.Size for
+    each. Its attribute `fixed` is the value of the size if that is at most `fixed`, else None. With `fixed="auto"` it is
+    the value as long as the recipe has seen at most `most` different values, in this run and earlier ones. Raises TypeError
+    for a text that is no such expression.
 
     >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=64))
     ... def negated(n):
@@ -92,15 +93,15 @@ def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
     return _check(Sizes(texts, fixed, most))
 
 
-def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
-    """Return the sizes that a decorator declares; raises TypeError for sizes that the recipe cannot have.
+def declared(sizes: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
+    """Check the argument `sizes` of `kcl.kernel` and return it as Sizes; raises TypeError if it is wrong.
 
-    With `others` a size need not be a parameter: a space asks it.
+    With `others` a size need not be a parameter of the recipe, since its space may use it.
     """
-    declaration = Sizes(dict(given)) if isinstance(given, Mapping) else given
+    declaration = Sizes(dict(sizes)) if isinstance(sizes, Mapping) else sizes
     if not isinstance(declaration, Sizes) or not declaration.texts:
         raise TypeError(
-            f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}'
+            f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {sizes!r}'
         )
     for name in declaration.texts:
         if name not in parameters and not others:
@@ -124,7 +125,7 @@ def _check(declaration: Sizes) -> Sizes:
             kinds = dict.fromkeys(sorted(used), expressions.VALUE)
             expressions.check(name, "the size", text, kinds)
         except RecipeError as error:
-            # The check is that of a Source's shapes, and so are its words.
+            # The check is the one for a Source's shapes, so its message speaks of a Source.
             raise TypeError(str(error).replace("kcl.Source", "size")) from None
         if not used:
             raise TypeError(

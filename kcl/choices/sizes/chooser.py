@@ -1,4 +1,4 @@
-"""The chooser by sizes: a call takes the variant for which all answers that its recipe was given hold."""
+"""`BySizes`, the chooser by sizes: a call gets the variant whose recipe got answers that are right for its sizes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kcl.line import Launch
 
 T = TypeVar("T")
-_CHOICES = 64  # tuples of sizes whose variants are found at once
+_CHOICES = 64  # tuples of sizes whose variants are remembered
 
 
 class CallSizes:
-    """The sizes of the calls of a kernel. `exact` takes the arguments of a call, and raises one of UNKNOWN."""
+    """Computes the sizes of calls. `exact(arguments)` raises one of UNKNOWN if a size cannot be computed."""
 
     def __init__(self, kernel: str, texts: Mapping[str, str]) -> None:
         self.names = tuple(texts)
@@ -36,27 +36,26 @@ class CallSizes:
         self.exact = self._function(operator.index)
 
     def _function(self, convert: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Any]:
-        # The texts were checked as the recipe was decorated.
+        # Safe, since the texts were checked when the recipe was decorated.
         names = {**FUNCTIONS, "_kcl_index": operator.index, "_kcl_convert": convert}
         return eval(self._code, names)  # type: ignore[no-any-return]
 
     def compute(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-        """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error.
+        """Return the sizes of a call; all 0 if one cannot be computed, so that launching the general variant fails.
 
-        Raises TypeError for a text whose value is no whole number.
+        Raises TypeError if the value of an expression is no integer.
         """
         try:
             return self.exact(arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
-            # The texts are computed again without a conversion: if one of them is no whole number,
-            # `check_whole` names its size.
+            # Computed again without conversion, so that `check_whole` can name a size that is no integer.
             values = (0,) * len(self.names)
             with suppress(*UNKNOWN):
                 values = self._function(lambda value: value)(arguments)
             return tuple(self.check_whole(values).values())
 
     def check_whole(self, values: Iterable[Any]) -> dict[str, int]:
-        """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
+        """Return name -> size for values, with 0 for None and negative ones; raises TypeError if one is no integer."""
         by_name = dict(zip(self.names, values, strict=True))
         for name, value in by_name.items():
             try:
@@ -67,16 +66,16 @@ class CallSizes:
         return by_name
 
     def read_named(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
+        """Return the sizes that are given by name, 0 for the others. A dtype under such a name belongs to an argument."""
         sizes = map(values.get, self.names)
         return tuple([size if hasattr(type(size), "__index__") else 0 for size in sizes])  # type: ignore[misc]
 
 
 def write_code(texts: Mapping[str, str]) -> str:
-    """Write a function of the arguments of a call that returns the sizes, as text.
+    """Return the source of a function that computes the sizes from the arguments of a call.
 
-    A size is a whole number that the call names, else what the text says. A text that asks for an attribute of the
-    name, as `n.shape[0]`, means an array of that name. Of the text `x.shape[0]` for `n` it writes
+    A size is the integer that the call gives by name, else the value of its expression. If the expression uses an attribute
+    of its own name, as in `n.shape[0]`, the name means an array. For `n` with the expression `x.shape[0]` the source is
 
         _kcl_index(_kcl_size) if (_kcl_size := _kcl_call.get('n')) is not None else _kcl_convert(_kcl_call['x'].shape[0])
     """
@@ -90,7 +89,7 @@ def write_code(texts: Mapping[str, str]) -> str:
 
 
 class _InCall(ast.NodeTransformer):
-    """Has each name mean an argument of a call; a size that the call does not name is None."""
+    """Replaces each name in an expression by the argument of the call; a size that is not given is None."""
 
     def __init__(self, sizes: Collection[str]) -> None:
         self._sizes = sizes
@@ -104,9 +103,9 @@ class _InCall(ast.NodeTransformer):
 
 
 class BySizes(process.LockedState):
-    """The variants of a recipe with sizes: each line, with the sizes that its recipe asks.
+    """The chooser of a recipe with sizes. It has a Line for each variant, with the Size objects that the recipe got.
 
-    Of a recipe without sizes it has one variant.
+    A recipe that takes no sizes has one variant.
     """
 
     space = None
@@ -119,22 +118,22 @@ class BySizes(process.LockedState):
         self.parameters = call.arguments
         self._call = call
         self._sizes = sizes
-        # A call may name sizes that serve a space only. The recipe does not ask for these.
+        # Without sizes that are for a space only, since the recipe does not take them.
         self._call_sizes = CallSizes(call.name, sizes.of_recipe(call.function).texts)
         self._variants: dict[Line, list[Size]] = {}
         self._chosen: dict[tuple[int, ...], Line] = {}
 
     @property
     def state(self) -> str:
-        """The number of the variants, and the names of the sizes."""
+        """The number of variants, and the names of the sizes."""
         return f"{len(self._variants)} variant(s) for {', '.join(self._call_sizes.names)}"
 
     def last(self, _device: cl.Device, arguments: Mapping[str, Any]) -> str:
-        """Return the digest of the variant for the sizes of a call."""
+        """Return the digest of the code that was last used for these sizes."""
         return self._chosen[self._call_sizes.exact(arguments)].sole
 
     def general(self) -> Line:
-        """Return the general variant."""
+        """Return the general variant, which is for any sizes."""
         return self.line_for((0,) * len(self._call_sizes.names))
 
     def use(self, _queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
@@ -144,7 +143,7 @@ class BySizes(process.LockedState):
     def bind(
         self, _queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
     ) -> Launch:
-        """Bind the variant for these arguments; the launch raises ValueError for sizes of another variant."""
+        """Bind the variant for these arguments; the function raises ValueError for sizes of another variant."""
         bound = self._call_sizes.compute(arguments)
         line = self.line_for(bound)
         launch = bind(line)
@@ -171,14 +170,14 @@ class BySizes(process.LockedState):
         return line, lambda: [f"  sizes: {self._describe(line, named)}"]
 
     def line_for(self, values: tuple[int, ...]) -> Line:
-        """Return the line of the variant for these sizes; raises TypeError for a size that is no integer."""
+        """Return the line of the variant for these sizes; raises TypeError if one is no integer."""
         return self._chosen.get(values) or self._choose(values)
 
     def _choose(self, values: tuple[int, ...]) -> Line:
         whole = tuple(self._call_sizes.check_whole(values).values())
-        # Threads that come with the same sizes share one variant.
+        # Under the lock, so that threads with the same sizes share a variant.
         with self.lock:
-            # A copy: a signal handler may choose meanwhile.
+            # Copied, since a signal handler may add a variant meanwhile.
             line = next((line for line in [*self._variants] if self._holds(line, whole)), None)
             if line is None:
                 rule, names = self._sizes.fixed, self._call_sizes.names
@@ -194,10 +193,10 @@ class BySizes(process.LockedState):
         return line
 
     def _holds(self, line: Line, values: tuple[int, ...]) -> bool:
-        """Return True if each answer that the recipe of a line was given is the answer for these sizes."""
+        """Return True if all answers that the recipe of a line got are right for these sizes."""
         reply = partial(answers, has_run=line.open is not None)
         return all(map(reply, self._variants[line], values))
 
     def _describe(self, line: Line, values: tuple[int, ...]) -> str:
-        """Describe what the recipe of a line was told of sizes."""
+        """Describe the answers that the recipe of a line got."""
         return "; ".join(map(describe, self._variants[line], values))

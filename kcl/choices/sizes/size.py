@@ -1,4 +1,4 @@
-"""What a recipe may ask of one size of a call, and the values that it has seen, for `fixed="auto"`."""
+"""`Size`, by which a recipe asks about one size of a call; and the values seen so far, for `fixed="auto"`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HAS = "a kcl.Size has `multiple`, `fixed` and `assume(knl)` only"
 
 
 class Size:
-    """What a recipe may ask of one size of a call; what it does not ask makes no variant.
+    """One size of a call, as a recipe gets it. Only the questions that the recipe asks distinguish variants.
 
     >>> @kcl.kernel(sizes={"n": "x.shape[0]"})
     ... def tripled(n: kcl.Size):
@@ -32,10 +32,8 @@ class Size:
 
     def __init__(self, name: str, value: int, rule: int | Values) -> None:
         self._name = name
-        self._value = value  # 0: nothing is known
-        self._rule = (
-            rule  # the largest value that is fixed, or with "auto" the values that were seen
-        )
+        self._value = value  # 0 if it is unknown
+        self._rule = rule  # the largest value that is fixed, or with "auto" the values seen so far
         self._answers: dict[str, int | None] = {}
 
     @property
@@ -52,7 +50,7 @@ class Size:
         return self._answers["fixed"]
 
     def assume(self, knl: Any) -> Any:
-        """Return the unit with the assumption that holds for this size, for loopy's parameter of the same name.
+        """Return the unit with the assumption that this size is a multiple of `multiple`; the parameter has its name.
 
         >>> @kcl.kernel(sizes={"n": "x.shape[0]"})
         ... def same(n):
@@ -63,7 +61,7 @@ class Size:
         """
         if self.multiple == 1:
             return knl
-        # Only a recipe for loopy needs the face.
+        # Imported late, since only recipes for loopy need the face.
         from kcl.frontends.loopy import face
 
         return face.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
@@ -82,7 +80,7 @@ class Size:
         object.__setattr__(self, name, value)
 
 
-# Python looks operators up on the class, where `__getattr__` does not see them.
+# Set on the class, since Python looks operators up there, without `__getattr__`.
 _REFUSED = """eq ne lt le gt ge hash bool str repr format int index float iter len call reduce_ex
     add radd sub rsub mul rmul neg pow rpow truediv rtruediv floordiv rfloordiv mod rmod"""
 for _name in _REFUSED.split():
@@ -90,9 +88,9 @@ for _name in _REFUSED.split():
 
 
 def answers(size: Size, value: int, has_run: bool = True) -> bool:
-    """Return True if a size answers for a value as it does for its own value.
+    """Return True if all answers that a recipe got from a size would be the same for another value.
 
-    Until its recipe `has_run` that is known of its own value only: the recipe may ask anything.
+    Until the recipe `has_run` this is only known for the size's own value, since the recipe may still ask anything.
     """
     if value == size._value or not has_run:
         return value == size._value
@@ -104,7 +102,7 @@ def answers(size: Size, value: int, has_run: bool = True) -> bool:
 
 
 def describe(size: Size, value: int) -> str:
-    """Describe what the recipe was told of a value."""
+    """Describe the answers that the recipe got about a value."""
     replies = size._answers
     words = [f"multiple {replies['multiple']}"] if "multiple" in replies else []
     if "fixed" in replies:
@@ -120,16 +118,16 @@ def find_multiple(value: int) -> int:
 
 
 def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
-    """Return the value if the rule of its size fixes it; if it `counts`, `fixed="auto"` has seen it."""
+    """Return the value if the rule fixes it, else None. With `counts` it is added to the values seen, for "auto"."""
     if isinstance(size._rule, Values):
         return size._rule.fixed(size._name, value, counts)
     return value if 0 < value <= size._rule else None
 
 
 class Values(process.LockedState):
-    """The values that a recipe has seen of each size, for `fixed="auto"`; a run memo keeps them for later runs.
+    """The values of each size that calls of a recipe had, for `fixed="auto"`; a run memo keeps them for later runs.
 
-    The memo belongs to module, name and sizes of the recipe: two projects that share these lose a variant at most.
+    The memo is found by module, name and sizes of the recipe. Two projects that share these lose at most a variant.
     """
 
     def __init__(self, key: Key, most: int) -> None:
@@ -138,16 +136,16 @@ class Values(process.LockedState):
         self.most = most
 
     def fixed(self, name: str, value: int, counts: bool) -> int | None:
-        """Return the value if it is one of few; if it `counts`, it is one of these from now on.
+        """Return the value if the size had few values so far, else None; with `counts` it is added to them.
 
-        With `KCL_NO_CACHE=1` or `shapes` nothing is fixed, opened or written.
+        With `KCL_NO_CACHE=1` or `shapes` nothing is fixed, read or written.
         """
         off = layers.generator().off() and layers.binary().off()
         if off or settings.SHAPES in settings.read().no_cache or not 0 < value <= LARGEST:
             return None
         with self.lock:
             seen = self._values.setdefault(name, [])
-            # One value more than `most` is kept: it says that there are too many.
+            # One value more than `most` is kept, which shows that there are too many.
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
                 RunMemo(self._key).write(self._values)
@@ -155,7 +153,7 @@ class Values(process.LockedState):
 
     @computed_once
     def _values(self) -> dict[str, list[int]]:
-        # A memo comes from a file, so the types of its content are checked.
+        # Types are checked, since a memo comes from a file.
         return {
             name: [value for value in seen if type(value) is int]
             for name, seen in RunMemo(self._key).read().items()
@@ -164,7 +162,7 @@ class Values(process.LockedState):
 
 
 class SeenSizes:
-    """What is known of each recipe, by the digest of its key."""
+    """Recipe, by the digest of its key, -> the values of its sizes."""
 
     def __init__(self) -> None:
         self.values: dict[str, Values] = {}
@@ -174,9 +172,9 @@ _state = process.own(SeenSizes)
 
 
 def find_values(function: Any, names: Iterable[str], most: int) -> Values:
-    """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
+    """Return the values of a recipe's sizes so far, in this process and in earlier runs."""
     module = function.__module__
-    # Each program is called `__main__`, so its name tells which one it is.
+    # The module of each program is `__main__`, so the program's name is used instead.
     place = f"{settings.driver_name() if module == '__main__' else module} {function.__qualname__}"
     key = Key([Part("recipe", place), *(Part("size", name) for name in names)])
     return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))

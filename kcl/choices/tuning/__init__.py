@@ -1,1 +1,1 @@
-"""Tuning: a recipe declares choices, kcl measures them when asked, and a call is served the fastest that is known."""
+"""Tuning: a recipe declares choices, `kcl tune` measures them, and calls then use the fastest one for their sizes."""

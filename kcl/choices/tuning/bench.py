@@ -1,9 +1,9 @@
-"""The bench: the children of one tuning. They build, launch and compare, one for each processor; then one child races.
+"""The bench: the child processes of one tuning. They build, launch and check candidates, and run the races.
 
-A question that a child does not answer costs the candidate that it is about, and the next question goes to a new child.
+There is one child for each processor. If a child dies at a question, the candidate is out, and a new child is started.
 
-The tuning is to end at a moment, `end`. Each question has at most a third of the time that is left, and at least what
-the default takes. What was begun may end some seconds later.
+The tuning shall end at the time `end`. Each question may take a third of the remaining time, but at least as long as the
+default takes. Work that has begun may end some seconds after `end`.
 """
 
 from __future__ import annotations
@@ -36,41 +36,40 @@ from kcl.drivers.child import ChildFault, PythonChild, Verdict
 from kcl.foreign import shell
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
-# A child has each array three times: as it begins, on the device, and what is expected.
+# A child has each array three times: its start, on the device, and the expected result.
 _COPIES = 3
-# A question may take this many times what it took for the default.
+# A question may take so many times as long as for the default.
 _SLOW = 3.0
 _LEAST_SECONDS = 2.0  # of a question
 _OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
-# Launches are repeated in a sample, since other processes disturb some of them.
+# The length of a sample, in which launches are repeated, since other processes disturb some of them.
 _SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = 5e-3, 20e-3
-_ATTEMPTS = 3  # at a round that others disturb
-# A round that takes longer, in seconds, is not repeated.
+_ATTEMPTS = 3  # at a round that other processes disturb
+# A longer round, in seconds, is not repeated.
 _LONG = 1.0
-_RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
-# Rounds of one child. The next child has other memory, so no racer wins by its place.
+_RENEWED_BYTES = 256 << 20  # of arrays that get new memory in each round
+# Rounds in one child. The next child has other memory, so that no racer wins by its place there.
 _OF_CHILD = 5
-# The default may be slow, so its first launch has so many times the limit.
+# The first launch of the default may take so many times the limit.
 _BEGIN = 10.0
-# What damages the memory of a child, or its context on a GPU.
+# Outcomes after which the child's memory, or its context on a GPU, may be damaged.
 _DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
 
 
 class ReadOutputs(dict[str, Any]):
-    """The outputs that a comparison of the user's gets, of which it holds those that were read."""
+    """The outputs as the user's `compare` gets them; the dictionary has those that it has read."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
 
     def __missing__(self, name: str) -> Any:
-        """Return the array of an output."""
-        # The entry says later which outputs the comparison has read.
+        """Return the array of an output, and note that it was read."""
         array = self[name] = self._arrays[name]
         return array
 
 
 class Child(PythonChild):
-    """A process that answers questions. `is_new` until its first candidate, `is_clean` until a wrong one or its end."""
+    """A child process. `is_new` before its first candidate, `is_clean` as long as all its candidates were right."""
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
@@ -85,16 +84,16 @@ class Child(PythonChild):
         self.begin(question)
 
     def end(self) -> int:
-        """End the process, whatever it does."""
+        """Kill the process and return its exit status."""
         self.is_clean = False
         return super().end()
 
 
 class Bench(process.LockedState):
-    """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
+    """The children of one tuning. Raises ChildFault if the default does not run, or if its results vary.
 
-    Forms of the call on which the default does not run are left out: `left_out` has its verdicts there. `end` is the moment
-    when the tuning is to end. A question has at most `limit` seconds. `compare` is a comparison of the user's; see
+    Forms of the call on which the default does not run are left out; `left_out` has their verdicts. `end` is the time at
+    which the tuning shall end. A question may take at most `limit` seconds. `compare` is the user's comparison, see
     `kcl.space`.
     """
 
@@ -115,7 +114,7 @@ class Bench(process.LockedState):
         count = max(1, min(settings.processors(), fitting))
         self._pool = ThreadPoolExecutor(count, "kcl-tune")
         self._children: list[Child] = []
-        self._idle: list[Child] = []  # those that wait for a candidate
+        self._idle: list[Child] = []  # children that wait for a candidate
         self._racer: Child | None = None
         self._homes: dict[Trial, Child] = {}  # the child that built a candidate
         self._is_renewed = size <= _RENEWED_BYTES
@@ -123,19 +122,19 @@ class Bench(process.LockedState):
         self._least = _LEAST_SECONDS  # of a question
         self._unweighed = set[str]()  # forms on which the default does not run on absolute values
         self._dtypes = dict[str, Any]()  # of the outputs that `compare` reads
-        # By form: what `compare` returns for the default, and for it on absolute values.
+        # Form -> the result of `compare` for the default, and for the default on absolute values.
         self._expected: Arrays = {}
         self._scales: Arrays = {}
         self._racer_seconds = 0.0  # of a racer in a round
-        # This is called after each step.
+        # Called after each step.
         self.report: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Bench:
-        """Let the first child launch the default."""
+        """Start the first child, which launches the default."""
         try:
             self._idle.append(self._pool.submit(self._start).result())
         except BaseException:
-            # Python ends no block that did not begin.
+            # Python does not call `__exit__` if `__enter__` raises.
             self.__exit__()
             raise
         return self
@@ -144,23 +143,23 @@ class Bench(process.LockedState):
         """End all children."""
         self._is_over = True
         self._pool.shutdown(wait=False, cancel_futures=True)
-        # A thread may start a child in between, which the second turn ends.
+        # Twice, since a thread may start a child in between.
         for _time in range(2):
             for child in tuple(self._children):
                 child.end()
             self._pool.shutdown()
 
     def seconds(self, least: float = 0.0) -> float:
-        """Return the seconds that a candidate may take now: at most a third of the time that is left."""
+        """Return the seconds that a question may take now: a third of the remaining time, but at least `least`."""
         third = (self._end - time.monotonic()) / 3
         return self._within(max(least, min(self.limit, third)))
 
     def _within(self, seconds: float) -> float:
-        """Bound the seconds of a question, so that the whole call ends in its time and a little more."""
+        """Limit the seconds of a question, so that the tuning ends at most `_OVERTIME` late."""
         return max(0.1, min(seconds, self._end + _OVERTIME - time.monotonic()))
 
     def check(self, trials: Iterable[Trial], end: float) -> None:
-        """Check trials in the children, until the moment `end`. Further code is generated meanwhile."""
+        """Check trials in the children, until the time `end`."""
         for work in [self._pool.submit(self._check, trial, end) for trial in trials]:
             work.result()
             self.report()
@@ -168,15 +167,15 @@ class Bench(process.LockedState):
     def race(
         self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False
     ) -> list[Trial]:
-        """Let trials race against the default until a moment, for some rounds; return those that ran to the end.
+        """Let trials race against the default, for at most `most` rounds or until `end`; return those not eliminated.
 
-        The last race has the rounds without which nobody wins, whatever the time. Sets where each of them stands. One
-        that dies is named, and the race goes on.
+        The last race has at least the rounds that a winner needs, even after `end`. Sets `standing` of each trial. If a
+        trial crashes its verdict says so, and the race goes on.
         """
         self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
-        # In the last race as many run as have their rounds soon after the end.
+        # In the last race only so many run that their rounds end soon after `end`.
         if is_last and self._racer_seconds:
             left = end + _OVERTIME / 2 - time.monotonic()
             racers = racers[: max(2, int(left / FEWEST / self._racer_seconds))]
@@ -210,25 +209,24 @@ class Bench(process.LockedState):
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _clean(self, racer: Child | None) -> Child | None:
-        """Return a child other than the racer that built right candidates only, None if there is none."""
+        """Return a clean child other than the racer; None if there is none."""
         return next(
             (child for child in self._children if child.is_clean and child is not racer), None
         )
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
-        """Take a sample of each racer, in random order. A racer that dies is out.
+        """Take a sample of each racer, in random order. A racer that crashes is out.
 
-        Small arrays lie in another place each round, as their place changes a time; large ones have pages of all kinds.
+        Small arrays get new memory in each round, since their place affects the time; large ones cover all kinds of pages.
         """
         samples = {}
-        # A child that fails here does not answer the next question, either.
+        # A child that fails here will fail again at its next question, where that is handled.
         with suppress(ChildFault):
             for child in [child for child in self._children if child.is_clean and self._is_renewed]:
                 child.ask(self.seconds(self._least), "renew")
         for racer in random.sample(sorted(running), len(running)):
             trial = racers[racer]
-            # In a short race a candidate runs in the child that built it, in the last race all
-            # share one.
+            # In a short race a candidate runs in the child that built it; in the last race all run in one child.
             home = self._homes.get(trial) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
                 home = self._racer = self._racer or self._pool.submit(self._start, True).result()
@@ -248,11 +246,11 @@ class Bench(process.LockedState):
         return samples
 
     def _check(self, trial: Trial, end: float) -> None:
-        """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
+        """Check one trial. If a child dies that had other candidates before, a new child decides: these may be why."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
             try:
-                # One step: another thread may take the last one.
+                # `pop` is one step, since another thread may take the last child.
                 child = self._idle.pop()
             except IndexError:
                 child = self._start()
@@ -274,20 +272,21 @@ class Bench(process.LockedState):
                 trial.verdict, self._homes[trial] = verdict, child
 
     def _start(self, is_racer: bool = False) -> Child:
-        """Start a child that launches the default, in a thread, which Ctrl-C does not stop; a racer has no other form.
+        """Start a child, which launches the default on all forms; a racer only on the call itself.
 
-        A form on which the default fails is left out, and another child starts, as it may be the reason of others.
+        A form on which the default fails is left out, and another child is started, since it may have damaged this one.
+        Runs in a thread of the pool, which Ctrl-C does not interrupt.
         """
         if self._is_over:
             raise ChildFault(Verdict("was stopped"))
-        # Which outputs are compared is known after the first launch.
+        # After the first launch it is known which outputs `compare` reads.
         if self._question.compared == ():
             self._question = self._question._replace(compared=tuple(self._dtypes))
-        # The child is listed before it is asked, so `__exit__` ends it whatever happens.
+        # Listed before it is asked, so that `__exit__` ends it in any case.
         self._children.append(child := Child(self._question, self._folder))
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
-            # Drawn numbers have no signs to leave out, so there is nothing to weigh.
+            # Drawn numbers are positive already, so there is nothing to weigh.
             has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._unweighed}
             for verb in ["begin", "weigh"][: 1 + has_signs]:
                 if not self._has_run(child, verb, form, code):
@@ -296,7 +295,7 @@ class Bench(process.LockedState):
         return child
 
     def _has_run(self, child: Child, verb: str, form: str, code: Code) -> bool:
-        """Let a child launch the default on a form; return False if the form is left out from now on."""
+        """Have a child launch the default on a form; return False if the form is left out from now on."""
         is_first = verb == "begin" and not form
         usual = _BEGIN * self.limit if is_first else min(self.limit, 2 * self._least)
         try:
@@ -311,7 +310,7 @@ class Bench(process.LockedState):
             self.default.verdict = verdict
         if is_good and is_first:
             self._least = max(self._least, _SLOW * seconds)
-            # This child began before the compared outputs were known. The next one knows them.
+            # This child does not know yet which outputs are compared; the next one does.
             is_good = self._question.compared != ()
         elif not is_good and verb == "weigh":
             self._unweighed.add(form)
@@ -324,7 +323,7 @@ class Bench(process.LockedState):
         return is_good
 
     def _compare_default(self, form: str, outputs: list[Arrays]) -> Verdict:
-        """Keep what `compare` returns for the default: for two launches, or for one on absolute values."""
+        """Keep what `compare` returns for the default: of two launches, which must agree, or of one on absolute values."""
         first, *others = map(self._numbers, outputs)
         self._scales[form] = first
         if not others:
@@ -334,7 +333,7 @@ class Bench(process.LockedState):
         return Verdict("wrong result", words) if words else Verdict("ok")
 
     def _judge(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
-        """Return the verdict of a child, or that of `compare`. The first verdict on another shape names the cure."""
+        """Return a child's verdict, or that of `compare`. The first verdict on another shape says what to do."""
         if verdict.outcome == OTHER_SHAPE and not self._has_cure:
             self._has_cure, name = True, verdict.detail.partition(" ")[0]
             cure = f"kcl.space(compare=lambda out: out[{name!r}].sum()) compares the sums"
@@ -349,11 +348,11 @@ class Bench(process.LockedState):
         return verdict
 
     def _numbers(self, outputs: Arrays) -> Any:
-        """Return what `compare` makes of outputs; raises TypeError for no numbers."""
+        """Return the result of the user's `compare` for outputs; raises TypeError if it is no numbers."""
         seen = ReadOutputs(outputs)
         assert self._compare is not None
         try:
-            # All threads of the pool call the user's function, which need not be thread-safe.
+            # Locked, since several threads come here and the user's function need not be thread-safe.
             with self.lock:
                 numbers = np.asarray(self._compare(seen))
         except Exception as error:
@@ -369,7 +368,7 @@ class Bench(process.LockedState):
         return numbers
 
     def _difference(self, form: str, numbers: Any) -> str:
-        """Describe the difference of what `compare` returns to what it returns for the default."""
+        """Describe the difference between results of `compare` for a candidate and for the default; empty for none."""
         expected, scale = self._expected[form], self._scales[form]
         if numbers.shape != expected.shape:
             return f"compare= has the shape {numbers.shape}, {BY} {expected.shape}"

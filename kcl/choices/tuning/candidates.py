@@ -1,7 +1,7 @@
-"""Candidates: a forked child runs the recipes and generates code, nothing is stored; the arrays become files.
+"""Makes the candidates of a tuning: generates their code, in a forked child, and writes the call's arrays to files.
 
-They lie in one folder of mode 0700, beside the caches of the children, and go away with the tuning. What a killed
-process left is swept by a later tuning.
+The code is not stored. The files lie in a folder of mode 0700, with the caches of the children, which is removed at the
+end. A later tuning removes the folders of killed processes.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ from kcl.errors import UnknownInput
 from kcl.generate.stage import CallValues, dtypes_of
 from kcl.line import bindings_of
 
-# `kcl.choices.tuning.chooser` has the class, and imports the tuner, which imports this module.
+# The class of `kcl.choices.tuning.chooser`, which imports this module by way of the tuner.
 ByTable = Any
 _PREFIX = "kcl-tune-"
-LIMIT_SECONDS = 30.0  # of one candidate
-# A generation may take this many times what that of the default took.
+LIMIT_SECONDS = 30.0  # for one candidate
+# Generating a candidate may take so many times as long as the default.
 _SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
-# A younger folder may have no lock yet.
+# A younger folder may not be locked yet.
 _YOUNG_SECONDS = 60.0
-# Outcomes that end a child: the next question goes to a new one. Another moment may have another outcome.
+# Outcomes that end the child. They may be different at another time.
 DEATHS = ("crashes", "hangs", _TOO_MUCH)
 _MOST_BYTES = 1 << 30  # of arrays in files
-# Values of arguments beside arrays.
+# The types of arguments other than arrays.
 _PLAIN = (int, float, complex, str, tuple, np.generic, type(None))
 
 
 class Trial:
-    """The code of one choice or of several, and what became of it.
+    """A candidate: the code of one choice, or of several choices with equal code, and what was found out about it.
 
-    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `digests` has the
-    digest of each code as it runs: see `table.code_digest`. `program` is the digest of its program key, `standing` that
-    of its last race. It is `ragged` if it has code for calls that are cut. `limit` is the number of seconds that it had,
-    if it hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
+    `codes` has the code for each form of the call for which the choice is valid; "" is the call itself. `digests` has their
+    digests (see `table.code_digest`). `program` is the digest of the program key. `standing` is that of the last race.
+    `ragged` is True if it has code for all cut calls. `limit` is the time in seconds after which it counted as hanging.
+    `needed` has the dtypes of open arguments that decide the code.
     """
 
     def __init__(self, verdict: Verdict = OPEN) -> None:
@@ -77,19 +77,19 @@ class Trial:
 
     @property
     def ratio(self) -> float | None:
-        """Its time by that of the default, if it ran and computed the same."""
+        """Its time divided by that of the default; None unless it ran and its results are right."""
         return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """Within the block, keep a folder for a tuning; remove first what killed tunings left.
+    """Make a folder for a tuning, which is removed after the block. First remove folders of killed tunings.
 
-    The lock of the folder is free once the tuning and its children have ended.
+    A folder is locked as long as the tuning or one of its children runs.
     """
     root = settings.temporary()
     for path in glob.glob(os.path.join(glob.escape(root), f"{_PREFIX}*")):
-        # Another tuning may sweep the same folder, or hold its lock.
+        # Another tuning may just be removing the folder, or still use it.
         with suppress(OSError):
             status = os.lstat(path)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _YOUNG_SECONDS:
@@ -104,7 +104,7 @@ def folder() -> Iterator[str]:
 @contextlib.contextmanager
 def _hold_lock(place: str) -> Iterator[None]:
     """Hold the lock of a folder; raises `OSError` if another process holds it."""
-    # A link in the place of the folder is not followed.
+    # O_NOFOLLOW, so that a link in place of the folder is refused.
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         process.lock(descriptor)
@@ -114,34 +114,34 @@ def _hold_lock(place: str) -> Iterator[None]:
 
 
 class Generator(Answerer):
-    """A forked child that generates code: it has the recipes of `__main__` and closures, and calls no OpenCL."""
+    """A forked child that generates code. Forked, so that it has the recipes of `__main__`. It calls no OpenCL."""
 
     def __init__(self, files: CandidateFiles) -> None:
         self._files = files
         self.pipe, end = Pipe()
         self.process = get_context("fork").Process(target=self._serve, args=(end,), daemon=True)
         with end, warnings.catch_warnings():
-            # Python warns of a fork beside other threads.
+            # Newer versions of Python warn about a fork while other threads run.
             warnings.simplefilter("ignore")
             self.process.start()
 
     def end(self) -> int:
-        """End the child, whatever it does."""
+        """Kill the child and return its exit status."""
         self.pipe.close()
         self.process.kill()
         self.process.join()
         return self.process.exitcode or 0
 
     def _serve(self, pipe: Connection) -> None:
-        # The parent's end is closed here, so that this child sees when the parent ends.
+        # Close the inherited parent's end, so that reading fails when the parent ends.
         self.pipe.close()
-        # Ctrl-C is for the parent.
+        # A new session, so that Ctrl-C only reaches the parent.
         os.setsid()
-        # Objects of OpenCL stay: the child's collector leaves them alone.
+        # Frozen, so that the child's collector does not release OpenCL objects of the parent.
         gc.freeze()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
-        # What a recipe prints goes nowhere.
+        # Discard what recipes print.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in range(3):
             os.dup2(null, descriptor)
@@ -150,12 +150,11 @@ class Generator(Answerer):
 
 
 class CandidateFiles:
-    """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
+    """Makes the candidates of one tuning, and the files with the arrays of its call. Raises TypeError for bad arguments.
 
-    `calls` has the forms of the call by name. `start` is the choice that runs untuned, and `default` its trial: the others
-    get code for those forms that it keeps.
-    `seconds` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
-    gets a time that would do.
+    `calls` has the forms of the call by name. `start` is the choice without tuning, `default` its trial; other choices get
+    code only for the forms that the default runs on. `seconds(least)` returns the time that generating a candidate may
+    take. If the driver allows forks, code is generated in a forked child.
     """
 
     def __init__(
@@ -178,23 +177,23 @@ class CandidateFiles:
             code = trial.codes[""]
             for form, names in inputs.find_drawn(code, *whole[:3]).items():
                 self.calls[form], trial.codes[form] = whole._replace(drawn=names), code
-            # multiprocessing gives a daemon no child of its own.
+            # multiprocessing allows a daemon no children.
             is_daemon = current_process().daemon
             can_fork = hasattr(os, "fork") and drivers.of(queue.context).may_fork
             self._may_fork = can_fork and not is_daemon
 
     def close(self) -> None:
-        """End the child that generates; the next question goes to another one."""
+        """Kill the generating child; the next candidate gets a new one."""
         if self._generator is not None:
             self._generator.end()
         self._generator = None
 
     def question(self, places: Any, tolerance: Tolerance) -> Question:
-        """Write the arrays; return what the children have to know."""
+        """Write the arrays to files, and return the Question that the children get first."""
         paths, forms = dict[int, str](), dict[str, CallForm]()
         for form, call in self.calls.items():
             files = {}
-            # The arrays of a call that is cut are parts of the arrays of the whole call.
+            # A cut call uses parts of the arrays of the whole call, so these files serve it too.
             for name, array in self.calls["" if inputs.is_cut(form) else form].arrays.items():
                 # An array that several calls share is written once.
                 if id(array) not in paths:
@@ -212,7 +211,7 @@ class CandidateFiles:
         return Question(places, forms, tolerance, None if space.compare is None else ())
 
     def notes(self, left: Mapping[str, Verdict]) -> list[str]:
-        """Return what results were not compared on: forms that are left out, and equal integers."""
+        """Return remarks on what results were not compared on: forms left out, and integer arrays with equal elements."""
         lines = [
             f"nothing is compared{inputs.place(form)}: the default {': '.join(verdict)}"
             for form, verdict in left.items()
@@ -224,9 +223,9 @@ class CandidateFiles:
         ]
 
     def trial(self, choice: Choice) -> Trial:
-        """Generate the code of a choice, for the call and for each form of it where the choice is valid.
+        """Generate the code of a choice, for each form of the call for which the choice is valid.
 
-        Choices with equal code share one trial.
+        Choices with equal code share a trial.
         """
         if self._trials and describe(choice) == describe(self.start):
             return self.default
@@ -249,7 +248,7 @@ class CandidateFiles:
         return same or trial
 
     def _call(self, base: CallForm, arguments: Mapping[str, Any]) -> CallForm:
-        """Return the call with some arguments of `base` replaced by these."""
+        """Return the call `base` with some arguments replaced."""
         values = {name: value for name, value in arguments.items() if isinstance(value, _PLAIN)}
         arrays = {
             name: _to_host(self.queue, name, value)
@@ -260,11 +259,11 @@ class CandidateFiles:
         return CallForm(arrays, values, self.chooser.sizes_of({**values, **arrays}))
 
     def _forms(self) -> list[str]:
-        """Return the forms of the call at which the default runs, as far as that is known."""
+        """Return the forms of the call on which the default runs; all of them before that is known."""
         return list(self._trials[0].codes if self._trials else self.calls)
 
     def _generate_in_child(self, choice: Choice) -> Trial:
-        """Return what a child makes of a choice."""
+        """Generate the code of a choice in the forked child."""
         self._generator = self._generator or Generator(self)
         seconds = self.seconds(_SLOW * self._took)
         try:
@@ -272,14 +271,14 @@ class CandidateFiles:
         except ChildFault as fault:
             words = f"{fault.verdict.detail}, while generating"
             trial = Trial(fault.verdict._replace(detail=words))
-        # The next question goes to a new child.
+        # The child is dead, or its memory is exhausted: the next candidate gets a new one.
         if trial.verdict.outcome in DEATHS:
             self.close()
         trial.limit = seconds
         return trial
 
     def generate(self, choice: Choice) -> Trial:
-        """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
+        """Return a trial with the code of a choice, or with the verdict why there is none. Output of loopy is discarded."""
         trial, whole = Trial(), {**self.chooser.given, **choice}
         calls = {form: self.calls[form] for form in self._forms() if not self.calls[form].drawn}
         try:
@@ -298,7 +297,7 @@ class CandidateFiles:
         return trial
 
     def _generate_code(self, needed: dict[str, str], choice: Choice, call: CallForm) -> Code:
-        """Return the code of a choice; add the dtypes that it needs."""
+        """Generate the code of a choice for one form; add the dtypes that decide it to `needed`."""
         generate = self.chooser.line_at(choice, call.sizes).generate
         values = {**call.values, **call.arrays}
         code: Code = generate.unstored(CallValues(values))
@@ -309,7 +308,7 @@ class CandidateFiles:
 
 
 def _to_host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:
-    """Return an array on the host; it is read only."""
+    """Return an argument as an array on the host; raises TypeError if it is no contiguous array of numbers."""
     host = array.get(queue=queue) if isinstance(array, cl_array.Array) else array
     if not isinstance(host, np.ndarray) or host.dtype.hasobject or not host.flags.forc:
         raise TypeError(
@@ -320,9 +319,9 @@ def _to_host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, A
 
 
 def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
-    """Yield for each size the call in which it is less by one.
+    """Yield, for each size, the call in which this size is less by one.
 
-    An axis is cut if it is as long as an axis that the size names, or as the size itself. So is a scalar of that value.
+    All axes are cut that are as long as the size, or as an axis in its expression; so are scalars of that value.
     """
     for name, text in chooser.sizes.texts.items():
         axes = re.findall(r"(\w+)\.shape\[(-?\d+)\]", text)
@@ -340,6 +339,6 @@ def _cuts(chooser: ByTable, whole: CallForm) -> Iterator[tuple[str, CallForm]]:
             for key, value in whole.values.items()
         }
         sizes = chooser.sizes_of({**values, **arrays})
-        # A text may make more of an axis than its extent. Such a size is not cut.
+        # If the expression is more than an axis, the size may not be less by one: then there is no such call.
         if sizes[name] == whole.sizes[name] - 1:
             yield f"{name} = {sizes[name]}", CallForm(arrays, values, sizes)

@@ -1,16 +1,16 @@
-"""The program of a child: it builds a candidate, launches it on arrays of its own, compares, and takes samples.
+"""The program of a tuning's child process: builds candidates, launches them, compares their results, takes samples.
 
-The parent asks by a pipe and gets an answer to each question, so it knows which candidate killed or stopped the child.
-Questions are about codes, by the name of the form of the call: "" is the call itself, `n = 511` is cut by one.
+The parent sends questions through a pipe and gets an answer to each, so it knows at which candidate the child died. A
+form of the call has a name: "" is the call itself, `n = 511` the call with `n` less by one.
 
-    begin(form, code)        -> Verdict of the default, whose results candidates have to compute; seconds; two results
-    weigh(form, code)        -> the same of the default on inputs without signs, where no terms of a sum cancel: it says
+    begin(form, code)        -> (Verdict, seconds, outputs of two launches) of the default, the right results of the form
+    weigh(form, code)        -> the same for the default on absolute values, so that no terms of a sum cancel: this says
                                 how large the terms of each result are
-    check(codes)             -> Verdict of a candidate, and the outputs that the parent compares by form
-    sample(code, seconds)    -> Sample, the fastest launch of those that would fill so many seconds
-    renew()                  -> None; samples have other arrays from now on
+    check(codes)             -> (Verdict, outputs that the parent compares, by form) of a candidate
+    sample(code, seconds)    -> Sample: the fastest of the launches that fill so many seconds
+    renew()                  -> None: the arrays get new memory
 
-A question that takes too long ends the child, too, since the parent may have died.
+The child also ends itself if a question takes too long, since the parent may have died.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from kcl.launch import ARRAYS, Launcher
 from kcl.programs.stage import build_of
 
 GUARD = 4096  # bytes behind each array
-# Bytes of an output before a launch: not a number, or -1.
+# The bytes of an output before a launch: NaN as a float, -1 as an integer.
 PATTERN = 0xFF
-# The same for an output of drawn integers, hardly one of which has these bytes.
+# The same with drawn integers, which never have these bytes.
 _MARK = 0xA5
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 _LAUNCHES = 20  # of a sample, at most
-# For a launch of so many seconds it does not matter what the processor has in its caches.
+# A longer launch hardly depends on what is in the processor's caches.
 _LONG_SECONDS = 0.1
 
-# relative, or (relative, absolute) by the name of an output
+# a relative tolerance, or name of an output -> relative or (relative, absolute)
 Tolerance = None | float | Mapping[str, Any]
 
 
 class ArrayFile(NamedTuple):
-    """An array in a file, cut to its shape; without a path it is made up."""
+    """An array in a file, of which `shape` is used. Without a path the array is made of random numbers."""
 
     path: str
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class ArrayFile(NamedTuple):
 class CallForm(NamedTuple):
     """A call on which candidates are compared: its arrays on the host, its other values, and its sizes.
 
-    In a question the arrays are files. `drawn` has the dtypes of arguments that are drawn; see `inputs`.
+    In a Question the arrays are ArrayFiles. `drawn` has the dtypes of arguments that get random values; see `inputs`.
     """
 
     arrays: dict[str, Any]
@@ -78,9 +78,10 @@ class CallForm(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What all questions are about.
+    """The first message to a child: what all questions are about.
 
-    `compared` are the outputs that the parent compares: None for none, and empty if it does not know yet which.
+    `compared` are the outputs that the parent compares by the user's `compare`: None without one, empty if they are not
+    known yet.
     """
 
     places: devices.DevicePlaces
@@ -90,7 +91,7 @@ class Question(NamedTuple):
 
 
 def find_tolerance(tolerance: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
+    """Return the (relative, absolute) tolerance of an output; by default the square root of the dtype's epsilon."""
     wanted = tolerance.get(name) if isinstance(tolerance, Mapping) else tolerance
     if wanted is None:
         return float(np.sqrt(np.finfo(dtype).eps)), 0.0
@@ -98,16 +99,17 @@ def find_tolerance(tolerance: Tolerance, name: str, dtype: Any) -> tuple[float, 
 
 
 def main(descriptor: int) -> None:
-    """Launch candidates for the parent."""
+    """Run the child: answer the parent's questions until it ends the connection."""
     serve(descriptor, Rig)
 
 
 class GuardedCall:
     """The arguments of one call, outputs too, each with a guard behind it, and the results of the default.
 
-    An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
-    `expected` has what the default writes, and `scales` the magnitude of the terms of that. `changed` are inputs that
-    the default writes. The launch allocates the outputs in `own`, which `compare` reads, if the call has none.
+    Arrays that the default reads start with their content, the others with a pattern, so that unwritten elements show.
+    `starts` has the start of each as bytes. `expected` has the results of the default, `scales` the magnitudes of their
+    terms. `changed` are the inputs that the default writes. `own` are outputs for `compare` that the call does not give:
+    the launch allocates them.
     """
 
     def __init__(
@@ -123,7 +125,7 @@ class GuardedCall:
             likes = {**arrays, **{name: array.get() for name, array in new.items()}}
         self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
         for number, (name, like) in enumerate(likes.items()):
-            # Guards differ, so that a copy of what lies behind an array is seen behind another one.
+            # Guards differ, so that a kernel that copies one guard to another is noticed.
             start = self.starts[name] = np.full(
                 like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8
             )
@@ -148,16 +150,16 @@ class GuardedCall:
     def launch(
         self, launcher: Launcher, names: Iterable[str] | None = None, own: Collection[str] = ()
     ) -> Sample:
-        """Restore the arrays with these names, or all, to their beginning, and launch; return the seconds.
+        """Restore arrays (`names`, by default all) to their start, and launch.
 
-        The launch allocates the arrays that are its `own`: such an output may have another shape for each choice.
+        Outputs in `own` are allocated by the launch, since their shape may depend on the choice.
         """
         self._restore(self.arrays if names is None else names)
         buffers = {name: array for name, array in self.arrays.items() if name not in own}
         return self.rig.launch(launcher, {**self.values, **buffers})
 
     def renew(self) -> None:
-        """Give each array another place in memory, where it has other neighbours, and launches another time."""
+        """Give each array new memory, since its place there affects the time of a launch."""
         queue, mode = self.rig.queue, cl.mem_flags.READ_WRITE
         for start in self.starts.values():
             start[-GUARD:] ^= 0x40
@@ -179,21 +181,21 @@ class GuardedCall:
             cl.enqueue_copy(self.rig.queue, self.arrays[name].base_data, self.starts[name])
 
     def read(self) -> Arrays:
-        """Return the bytes of each array, and of its guard."""
+        """Return the bytes of each array with its guard."""
         copies = {name: np.empty_like(start) for name, start in self.starts.items()}
         for name, content in copies.items():
             cl.enqueue_copy(self.rig.queue, content, self.arrays[name].base_data)
         return copies
 
     def results(self, read: Arrays) -> Arrays:
-        """View bytes, as `read` returns them, as the arrays of the call."""
+        """Return bytes from `read` as the arrays of the call."""
         return {
             name: np.ndarray(shape, dtype, read[name], strides=strides)
             for name, (shape, dtype, strides) in self._forms.items()
         }
 
     def find_written(self) -> list[bytes]:
-        """Return which elements of each array the default changes."""
+        """Return, for each result, which elements the default changes, one byte for each."""
         starts, changes = self.results(self.starts), list[bytes]()
         for name, array in self.expected.items():
             # Bytes are compared, since a NaN is not equal to itself.
@@ -202,13 +204,13 @@ class GuardedCall:
         return changes
 
     def difference(self, results: Arrays, but: Collection[str]) -> str:
-        """Describe the first difference to what the default computes, or to an input that it leaves as it was."""
+        """Describe the first difference from the default's results, or from an input that the default does not change."""
         kept = {name: array for name, array in results.items() if name not in but}
-        # An output has what the default computes, and any other array what it began with.
+        # Other arrays must be unchanged.
         right = {**self.results(self.starts), **self.expected}
 
         def tolerance(name: str, dtype: Any) -> tuple[float, float]:
-            # An input that the default leaves as it was has to keep its bits.
+            # An unchanged input must keep its bits.
             if name not in self.expected:
                 return 0.0, 0.0
             return find_tolerance(self.rig.question.tolerance, name, dtype)
@@ -216,7 +218,7 @@ class GuardedCall:
         return difference(kept, right, tolerance, self.scales)
 
     def find_broken(self, read: Arrays) -> list[str]:
-        """Return the names of the arrays behind which something was written."""
+        """Return the names of the arrays whose guard was overwritten."""
         return [
             name
             for name, start in self.starts.items()
@@ -225,7 +227,7 @@ class GuardedCall:
 
 
 class Rig:
-    """What a child has: a queue, the launchers of the candidates, and the calls by the name of their form."""
+    """The object that answers in a child: it has a queue, the launchers of candidates, and the calls by form."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -242,18 +244,18 @@ class Rig:
         self.outputs: Any = ()  # of the last launch
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
-        # The invokers take this function from pyopencl at each launch.
+        # Invokers read this function from pyopencl at each launch, so all events are noted.
         cl.enqueue_nd_range_kernel = self._enqueue_and_note
 
     def begin(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
-        """Launch the default at two places in memory; return what became of it, how long that took, and the outputs."""
+        """Launch the default twice, with other memory; return the verdict, the seconds, and both outputs."""
         began = time.monotonic()
         verdict, results = self._launch_and_compare(code, form, is_default=True)
         outputs = [self._calls[form].expected, results] if verdict.outcome == "ok" else []
         return verdict, time.monotonic() - began, self._select_outputs(outputs)
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
-        """Launch the default on the absolute values of its inputs: that says how large the terms of a sum are."""
+        """Launch the default on the absolute values of its inputs, to find how large the terms of each sum are."""
         call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
         unsigned = inputs.strip_signs(starts, call.values, launcher.required)
@@ -262,7 +264,7 @@ class Rig:
         return Verdict("ok"), 0.0, self._select_outputs([weighed.expected])
 
     def check(self, codes: Mapping[str, Code]) -> tuple[Verdict, dict[str, Arrays]]:
-        """Build a candidate, launch it once on each form, and compare."""
+        """Build a candidate, launch it once on each form, and compare its results."""
         outputs = {}
         if not self._is_limited and self.queue.device.type & cl.device_type.CPU:
             starts = [start for call in self._calls.values() for start in call.starts.values()]
@@ -270,7 +272,7 @@ class Rig:
         self._is_limited = True
         for form, code in codes.items():
             if form not in self._calls:
-                # The default does not run on this form.
+                # A form that was left out, since the default does not run on it.
                 continue
             verdict, results = self._launch_and_compare(code, form)
             if verdict.outcome != "ok":
@@ -279,26 +281,26 @@ class Rig:
         return Verdict("ok"), outputs
 
     def sample(self, code: Code, seconds: float) -> Sample:
-        """Launch for so many seconds, and return the fastest launch. Inputs that change begin anew each time."""
+        """Launch repeatedly for some seconds; return the fastest launch. Inputs that change are restored each time."""
         is_new, call, samples = code.digest not in self._launchers, self._calls[""], list[Sample]()
         launcher = self._launcher(code)
         while not samples or (
             len(samples) < _LAUNCHES and len(samples) * min(samples).elapsed < seconds
         ):
             taken = call.launch(launcher, None if is_new else call.changed, call.own)
-            # The first launch of a candidate counts only if it is long.
+            # The first launch counts only if it is long, since caches are cold.
             samples += [taken] if taken.elapsed > _LONG_SECONDS or not is_new else []
             is_new = False
         return min(samples)
 
     def renew(self) -> None:
-        """Give the arrays of the call other places in memory."""
+        """Give the arrays of the call new memory."""
         self._calls[""].renew()
 
     def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> Sample:
-        """Launch and wait; return the seconds from the start of the first kernel to the end of the last one.
+        """Launch and wait; return the time from the start of the first kernel to the end of the last one.
 
-        Only on a CPU device processor time says whether somebody else slowed a launch.
+        On a CPU device the sample also has processor time, which shows whether other processes slowed the launch.
         """
         self.queue.finish()
         del self._events[:]
@@ -347,9 +349,10 @@ class Rig:
         return Verdict("wrong result", words) if words else Verdict("ok"), results
 
     def _begin_form(self, launcher: Launcher, form: str) -> GuardedCall:
-        """Return the call of a form, from now on at another place in memory.
+        """Return the call of a form, with new memory for the next launch.
 
-        Integers are drawn twice: raises ValueError if the default then writes other elements, as integers are places.
+        Random integers are drawn twice. Raises ValueError if the default then writes other elements: the integers are
+        indices.
         """
         turns = (0, 1) if form == inputs.INTEGERS else (0,)
         pattern = _MARK if form == inputs.INTEGERS else PATTERN
@@ -363,7 +366,7 @@ class Rig:
         return call
 
     def _load_arguments(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
-        """Return arrays and values of a form of the call."""
+        """Return the arrays and the other values of a form of the call."""
         files, values, _sizes, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]
@@ -375,7 +378,7 @@ class Rig:
         return arrays, values
 
     def _select_outputs(self, results: list[Arrays]) -> list[Arrays]:
-        """Return the outputs that the parent compares; before it has said which, all."""
+        """Return the outputs that the parent compares; all of them if it does not know yet which."""
         compared = self.question.compared
         return [
             {name: array for name, array in arrays.items() if name in (compared or arrays)}
@@ -384,7 +387,7 @@ class Rig:
         ]
 
     def _allocate(self, size: int) -> cl.Buffer:
-        """Return memory for an output: a pattern, and a guard behind it."""
+        """Allocate memory for an output, filled with the pattern, with a guard behind it."""
         buffer = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, size + GUARD)
         cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(PATTERN), 0, size + GUARD)
         return buffer
@@ -404,22 +407,22 @@ class Rig:
         return self._launchers[code.digest]
 
     def _enqueue_and_note(
-        self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any
+        self, queue: cl.CommandQueue, kernel: cl.Kernel, *sizes: Any, **named: Any
     ) -> cl.Event:
-        """Enqueue, and note the event; raises ChildFault if the device has too little local memory."""
+        """Enqueue a kernel and note its event; raises ChildFault if the device has too little local memory."""
         wanted = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
         if wanted > queue.device.local_mem_size:
             words = f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
             raise ChildFault(Verdict("needs too much local memory", words))
-        event = self._enqueue(queue, kernel, *given, **named)
+        event = self._enqueue(queue, kernel, *sizes, **named)
         self._events.append(event)
         return event
 
 
-def _select_new(outputs: Any, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs with these names, which a launch has allocated, in the order of the kernel."""
+def _select_new(outputs: Any, names: Iterable[str], passed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs that a launch has allocated, by these names, which are in the kernel's order."""
     if isinstance(outputs, dict):
         return {name: outputs[name] for name in names}
-    # A launch hands back the given arrays, too.
-    new = [output for output in outputs if all(output is not array for array in given.values())]
+    # A launch also returns the arrays that were passed to it.
+    new = [output for output in outputs if all(output is not array for array in passed.values())]
     return dict(zip(names, new, strict=True))

@@ -1,11 +1,11 @@
-"""The chooser by a table: a call of a recipe with a space is served the choice that was measured for its sizes.
+"""`ByTable`, the chooser of a recipe with a space: a call gets the choice that was measured as fastest for its sizes.
 
     sizes of the call -> row of the table: of these sizes, else within a factor of two -> choice -> line
                          no row, or none that is valid and measured here               -> the defaults
 
-A choice is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks
-no assumption. It is measured if the code that would run is code that its row has compared. A size is decided once a
-process. What was launched last is compared first.
+A choice is *valid* if its values are in the space now, and if every predicate holds for the sizes of this call, since
+loopy does not check assumptions. It is *measured* if the code that would run was compared when its row was made. The
+decision for some sizes is made once in a process. A call first tries what was launched last.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ T = TypeVar("T")
 Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
-_DECISIONS = 1024  # of a chooser, found at once
-# If the defaults are not valid, the first valid one of so many choices runs.
+_DECISIONS = 1024  # that a chooser remembers
+# If the defaults are not valid, the first valid choice among so many runs.
 _LOOKED = 4096
-# A launch generates at most so many choices of a row to compare their code: each takes its time, and after another
-# loopy the code of all of them is another.
+# The most choices of a row whose code a launch generates to compare it. Each takes time, and after an upgrade of loopy
+# the code of all of them may have changed.
 _COMPARED = 3
 _NAMED = 200  # characters of a variant
-# Errors that another moment may not have.
+# Errors that may be gone at another time.
 _PASSING = (MemoryError, cl.MemoryError, OSError)
 
 
 class Choosers:
-    """The choosers of this process, and who tunes before a size is decided."""
+    """The choosers of this process, and the function that tunes before a decision, if one is set."""
 
     def __init__(self) -> None:
-        # By their ids, and no set: one step lists them, while other threads make more.
+        # A dictionary by id and not a set: it can be listed in one step while other threads add to it.
         self.choosers: weakref.WeakValueDictionary[int, ByTable] = weakref.WeakValueDictionary()
         self.untuned: Untuned | None = None
 
     def on_change(self, name: str = "") -> None:
-        """Decide again, as the tables lie in another place, or that of the recipe of a name has grown."""
+        """Forget all decisions, since the place of the tables has changed; with `name` only those of that recipe."""
         for chooser in filter(None, [place() for place in self.choosers.valuerefs()]):
             if name in ("", chooser.name):
                 chooser.forget()
@@ -75,12 +75,12 @@ _state = process.own(Choosers)
 
 
 def tune_untuned(tune: Untuned | None) -> None:
-    """Have `tune` called before a size is decided, with the arguments of its first launch; None ends that."""
+    """From now on call `tune` before a decision, with the arguments of the launch that needs it; None ends that."""
     _state().untuned = tune
 
 
 def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Chooser:
-    """Return the chooser of a recipe with a space; `named` are the parameters that were given by hand."""
+    """Return the chooser of a recipe with a space; `named` are the parameters that the caller has given."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
     if free:
@@ -89,7 +89,7 @@ def chooser_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[s
 
 
 class ByTable:
-    """The choices of a recipe with a space: `free` are the parameters to choose."""
+    """The chooser of a recipe with a space. `free` are the parameters that it chooses."""
 
     def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         arguments = call.arguments
@@ -98,7 +98,7 @@ class ByTable:
         self.sizes, self.space = sizes, space
         self.defaults: Choice = {name: arguments[name] for name in free}
         self.given = {name: given[name] for name in space.lists if name in given}
-        # The sizes that the recipe asks itself. The others serve the table and predicates only.
+        # The sizes that the recipe takes. The others are for the table and for predicates only.
         self._own = sizes.of_recipe(call.function)
         self.has_variants = bool(self._own.texts)
         self._call = call
@@ -109,11 +109,11 @@ class ByTable:
         _state().choosers[id(self)] = self
 
     def forget(self) -> None:
-        """Forget what was decided: the next call reads the table again."""
+        """Forget all decisions; the next call reads the table again."""
         self._made: dict[str, BySizes] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        # Of the last launch, and of the last one by sizes and device: its sizes, the digest of its code, and its device.
+        # (sizes, digest of the code, device) of the last launch, and of the last one for each sizes and device.
         self._latest: tuple[Any, str, Any] = (None, "", None)
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
 
@@ -134,21 +134,21 @@ class ByTable:
         return self.line_at(self.defaults, {})
 
     def use(self, queue: Any, arguments: Mapping[str, Any], launch: Callable[[Line], T]) -> T:
-        """Decide, if these sizes are new, and launch."""
+        """Launch the choice for the sizes of a call; it is decided if these are new."""
         computed = self._call_sizes.compute(arguments)
         sizes = self._call_sizes.check_whole(computed)
         if 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
-            # The launch may raise what is wrong with the call.
+            # A wrong call: the launch raises the error.
             return launch(self.line_at(self.defaults, sizes))
 
         def launch_decided(decision: Decision) -> T:
             result = launch(decision.line)
-            # What runs in a block without the layer is not what a call after the block tries first.
+            # After a block with the layer off, calls must not try first what ran in the block.
             if not decision.in_block:
                 if len(self._launches) >= _DECISIONS:
                     self._launches.clear()
                 device = bindings_of(queue).device
-                # One tuple in one step: another thread sees the old launch or the new one.
+                # One tuple set in one step, so that other threads see the old or the new launch.
                 latest = computed, decision.line.sole, device
                 self._latest = self._launches[computed, device] = latest
             return result
@@ -159,9 +159,9 @@ class ByTable:
     def bind(
         self, queue: cl.CommandQueue, arguments: dict[str, Any], bind: Callable[[Line], Launch]
     ) -> Launch:
-        """Bind the choice for these sizes; the launch raises ValueError where a `where` refuses it.
+        """Bind the choice for these sizes; the function raises ValueError for sizes that a `where` refuses.
 
-        If the choice can be bound or launched no longer, or comes to sizes beyond a factor of two of its row, the
+        If the choice cannot be bound or launched any more, or if it gets sizes beyond a factor of two of its row, the
         defaults are bound from then on.
         """
         sizes, fitting = self.sizes_of(arguments), set[Any]()
@@ -176,7 +176,7 @@ class ByTable:
             nonlocal bound
             if (computed := self._call_sizes.compute(values)) not in fitting:
                 here, row = self._call_sizes.check_whole(computed), bound[0].row
-                # The row was measured too far from these sizes.
+                # If the row was measured too far from these sizes, the defaults take over.
                 if row and row.best and not tables.is_near(tuple(here.values()), row):
                     bound = bind_decided(self.decide_default(bound[0].table, sizes))
                 choice = bound[0].choice
@@ -190,7 +190,7 @@ class ByTable:
 
             def launch_decided(decision: Decision) -> cl.Event:
                 nonlocal bound
-                # The choice failed, and this decision is for the defaults.
+                # Another decision than before means that the choice failed, and that the defaults take over.
                 if decision is not bound[0]:
                     bound = bind_decided(decision)
                     fitting.clear()
@@ -203,7 +203,7 @@ class ByTable:
     def asked(
         self, holder: cl.Context | cl.CommandQueue, values: Mapping[str, Any]
     ) -> tuple[Line, Callable[[], list[str]]]:
-        """Return the line of the choice for sizes by name, or from arrays, and which row of the table led to it."""
+        """Return the line of the choice for sizes, given by name or by arrays, and a function that explains the choice."""
         pairs = zip(
             self._call_sizes.read_named(values), self._call_sizes.compute(values), strict=True
         )
@@ -223,19 +223,19 @@ class ByTable:
     def tune(
         self, queue: cl.CommandQueue, arguments: dict[str, Any], *options: Any, **named: Any
     ) -> Tuning:
-        """Measure the choices with these arguments, and serve the fastest from now on. Options are those of the tuner."""
+        """Measure the choices with these arguments, and use the fastest from now on; for options see `tuner.tune`."""
         from kcl.choices.tuning import tuner
 
         try:
             return tuner.tune(self, queue, arguments, *options, **named)
         finally:
-            # Another kernel of the recipe reads the table again, too.
+            # Other Kernels of the recipe must read the table again too.
             _state().on_change(self.name)
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes of a call by name; 0 for all if one cannot be known.
+        """Return the sizes of a call by name; all 0 if one cannot be computed.
 
-        Raises TypeError for no integer, and if an argument of an expression is missing.
+        Raises TypeError if a size is no integer, or if an argument in an expression is missing.
         """
         for name in self.sizes.arguments:
             if name not in arguments and name not in self.sizes.texts:
@@ -243,9 +243,9 @@ class ByTable:
         return self._call_sizes.check_whole(self._call_sizes.compute(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
-        """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
+        """Return the choice without tuning: the defaults, or the first valid choice if a predicate refuses these.
 
-        Raises RecipeError if none of the first choices is valid.
+        Raises RecipeError if none of the first `_LOOKED` choices is valid.
         """
         if 0 in sizes.values() or not (refusal := self.refusal(self.defaults, sizes)):
             return self.defaults
@@ -260,25 +260,25 @@ class ByTable:
         )
 
     def digest_default(self, sizes: Mapping[str, int], choice: Choice) -> str:
-        """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
+        """Return the digest of the default's key parts at these sizes; empty if the key of the table has them."""
         if choice is self.defaults and not self._own.texts:
             return ""
         return tables.digest_questions(self.line_at(choice, sizes).generate.key())
 
     @computed_once
     def variant(self) -> str:
-        """The parameters beside the space that are not the function's defaults: code may depend on them unseen."""
+        """The given parameters outside of the space that differ from the function's defaults, as a text."""
         parameters = inspect.signature(self.function).parameters
         texts = [
             f"{name}={value!r}"
             for name, value in self._call.arguments.items()
             if name not in self.space.lists and repr(value) != repr(parameters[name].default)
         ]
-        # An address is another one in each process.
+        # A text with an address differs in each process.
         return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
-        """Return why a choice does not serve these sizes; empty if it does."""
+        """Return why a choice is not valid for these sizes; empty if it is."""
         if describe(choice) != describe(self.defaults) and not (
             choice.keys() == self.defaults.keys() and self.space.has(choice)
         ):
@@ -286,14 +286,13 @@ class ByTable:
         return self.space.refusal({**self.given, **choice}, sizes)
 
     def line_at(self, choice: Choice, sizes: Mapping[str, int]) -> Line:
-        """Return the line of a choice; of a recipe that asks for sizes itself, the variant for these."""
+        """Return the line of a choice for these sizes."""
         return self._variants(choice).line_for(
             tuple(sizes.get(name, 0) for name in self._own.texts)
         )
 
     def _variants(self, choice: Choice) -> BySizes:
-        # A local keeps the dictionary, since another thread may forget and put a new one in its
-        # place.
+        # In a local variable, since another thread may replace the dictionary.
         name, made = describe(choice), self._made
         if name not in made:
             call = self._call._replace(arguments={**self._call.arguments, **choice})
@@ -301,12 +300,8 @@ class ByTable:
         return made[name]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
-        """Return the table for a device; None if the recipe has no key.
-
-        Runs the recipe with the defaults.
-        """
-        # A local keeps the dictionary, since another thread may forget and put a new one in its
-        # place.
+        """Return the table for a device; None if the recipe has no key. Runs the recipe with the defaults."""
+        # In a local variable, since another thread may replace the dictionary.
         device, opened = bindings_of(holder).device, self._tables
         if device not in opened:
             opened[device] = self._open_table(holder, device)
@@ -315,10 +310,10 @@ class ByTable:
     def _use_or_default(
         self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: Any
     ) -> T:
-        """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
+        """Use a choice; if it fails and the defaults do not, use these and leave the choice out from now on.
 
-        A choice that fails for want of memory or of a file is used again by the next call.
-        The error is raised if some of several kernels may have been launched already.
+        If it failed for lack of memory or of a file, the next call tries it again. If the program has several kernels, of
+        which some may have been launched already, the error is raised.
         """
         try:
             if decision.error is not None:
@@ -326,7 +321,7 @@ class ByTable:
             return use(decision)
         except Exception as error:
             table, row = decision.table, decision.row
-            # `KCL_STRICT` asks for this error.
+            # An error that the user has asked for by `KCL_STRICT`.
             is_of_kcl = isinstance(error, KclError) and not isinstance(error, RecipeError)
             default = self.default_at(decision.sizes)
             is_default = describe(decision.choice) == describe(default)
@@ -335,13 +330,13 @@ class ByTable:
             if _may_have_launched(decision.line, queue, arguments):
                 self._leave_out(decision.choice, row, table, error)
                 raise
-            # An error of the call itself, and not of the choice, is raised again here.
+            # If the call itself is wrong, and not the choice, this raises too.
             result = use(self.decide_default(table, decision.sizes))
             self._leave_out(decision.choice, row, table, error)
             return result
 
     def _leave_out(self, choice: Choice, row: Row, table: ChoiceTable, error: Exception) -> None:
-        """Report a choice that failed, and serve it no longer unless another moment may not have the error."""
+        """Report a choice that failed, and remove it from its row unless the error may be gone at another time."""
         name, is_passing = describe(choice), isinstance(error, _PASSING)
         does_not = "does not run now" if is_passing else "no longer runs"
         words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
@@ -366,12 +361,12 @@ class ByTable:
         sizes: dict[str, int],
         is_launch: bool = True,
     ) -> Decision:
-        """Return what was decided for these sizes and dtypes; decide it the first time, and say it at a launch."""
+        """Return the decision for these sizes and dtypes; the first time it is made, and reported if it is for a launch."""
         types = {}
-        # A text may name no dtype. The launch says so.
+        # A text that is no dtype: the launch raises the error.
         with suppress(TypeError):
             types = {name: dtype_text(dtype) for name, dtype in dtypes_of(arguments).items()}
-        # A decision of a block without the layer is one for such blocks.
+        # Decisions within a block with the layer off hold only for such blocks.
         in_block = tables.layer().off() == "kcl.disabled()"
         device = bindings_of(holder).device
         question = (is_launch, in_block, device, *types.items(), *sizes.values())
@@ -381,16 +376,16 @@ class ByTable:
         if is_launch and state.untuned is not None and question not in self._offered:
             self._offered.add(question)
             state.untuned(self, holder, dict(arguments))
-        # This raises if no choice is valid.
+        # Raises if no choice is valid.
         untuned = self.decide_default(None, sizes)._replace(in_block=in_block)
         case = TuningCase(self, holder, arguments, sizes, types, is_launch, untuned)
-        # The look-up of a launch is counted.
+        # Only look-ups of launches are counted.
         if is_launch:
             decision = cast("Decision", lookup.obtain(_STAGE, case, self.general().lead()))
         else:
             look = lookup.find(_STAGE, case)
             decision = look.value or _STAGE.make(case, look).value
-        # The next call decides anew after an error.
+        # After an error the next call decides anew.
         if decision.error is None:
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
@@ -402,11 +397,11 @@ class ByTable:
         return decision
 
     def decide(self, case: TuningCase, table: ChoiceTable) -> Decision:
-        """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
+        """Return the decision for the first choice that is valid and whose code was measured; else for the defaults."""
         sizes, values = case.sizes, tuple(case.sizes.values())
         is_known, build = 0 not in values, bindings_of(case.holder).build
         rows = table.near(values, self.variant) if is_known else []
-        # Why no row serves; what a user should know of a measured choice that is not served; the same of a whole row.
+        # Why no row is used; what the user should know of a measured choice that is not used; the same for a whole row.
         why, lost, unlike = "", "", "" if table.rows else table.lost
         refusals = {
             describe(row.choice): f"{row.outcome}: {row.detail}"
@@ -421,7 +416,7 @@ class ByTable:
                 unlike = unlike or f"{tables.describe_row(row, sizes)}, {reason}"
                 continue
             is_same = row.variant == self.variant
-            # That the default stays is no news for another variant.
+            # That the default won says nothing about another variant.
             for choice, codes in row.served() if row.best or is_same else ():
                 name = describe(choice)
                 decision = untuned._replace(choice=choice, row=row, lost=lost)
@@ -443,11 +438,11 @@ class ByTable:
                         code = _code(decision.line, case)
                         digests[name] = tables.code_digest(build, *code)
                 except Exception as error:
-                    # The defaults run in its place, if these do not fail, too.
+                    # `_use_or_default` tries the defaults then.
                     return decision._replace(error=error)
                 if digests[name] in codes:
                     return decision
-                # At other sizes a recipe that asks for sizes has other code, though nobody edited it.
+                # Only then: at other sizes a recipe that takes sizes has other code anyway.
                 if is_same and (not self._own.texts or values == row.sizes):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
@@ -459,14 +454,14 @@ class ByTable:
         return untuned._replace(why=why or "no row is of this variant", lost=lost or unlike)
 
     def decide_default(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        """Return the decision for the defaults; raises RecipeError as `default_at` does."""
+        """Return the decision for the defaults; raises RecipeError if no choice is valid."""
         choice = self.default_at(sizes)
         return Decision(self.line_at(choice, sizes), choice, sizes, None, table)
 
     def _open_table(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
-        """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
+        """Return the table for a device; None if the recipe with its defaults has no key, or for a sub-device."""
         subject = None
-        # The launch raises the error again.
+        # An error of the recipe is raised again by the launch.
         with suppress(Exception):
             subject = self.general().generate.key()
         if subject is None:
@@ -474,7 +469,7 @@ class ByTable:
         build = bindings_of(holder).build
         pairs = zip(build.devices, build.identities, strict=True)
         identity = next((parts for (member, _), parts in pairs if member == device), None)
-        # A part of a device: its context names the whole device only.
+        # A sub-device, which its context does not list.
         if identity is None:
             return None
         free = [Part("free", name) for name in sorted(self.defaults)]
@@ -497,7 +492,7 @@ class TuningCase(NamedTuple):
     """A call of a recipe with a space, for the tuning layer: its sizes, and the dtypes of its arguments as texts.
 
     Made by a chooser; ends in its decision. `is_launch` is False for a question without a launch. `untuned` is the
-    decision if no row serves.
+    decision if no row is used.
     """
 
     chooser: ByTable
@@ -510,7 +505,7 @@ class TuningCase(NamedTuple):
 
 
 class TuningStage(Stage[TuningCase]):
-    """The look-up of a decision. A call that no row serves is no miss: its outcome is `default`, and nothing is made."""
+    """The look-up of a decision. If no row is used it is no miss: the outcome is "default" and nothing is made."""
 
     __slots__ = ()
     required = False
@@ -525,7 +520,7 @@ class TuningStage(Stage[TuningCase]):
         return job.chooser.name
 
     def search(self, job: TuningCase) -> Searching:
-        """Look at the table, and decide. An error of the user's code is kept for the use of the decision."""
+        """Read the table and decide. An error of the user's code is kept in the decision, and raised when that is used."""
         table = job.chooser.table(job.holder)
         if table is None:
             raise UnknownInput("its key is unknown")
@@ -546,11 +541,11 @@ class TuningStage(Stage[TuningCase]):
         )
 
     def load(self, _job: TuningCase, look: Look) -> Look:
-        """Return the look, which has its decision."""
+        """Return the look, which has the decision already."""
         return look
 
     def make(self, job: TuningCase, look: Look) -> Look:
-        """Decide for the defaults, as the layer is off, or cannot be read."""
+        """Decide for the defaults, since the layer is off or cannot be read."""
         return look._replace(value=look.value or job.untuned._replace(why=look.reason))
 
 
@@ -558,9 +553,9 @@ _STAGE = TuningStage()
 
 
 def _code(line: Line, case: TuningCase) -> tuple[Code, str]:
-    """Return the code for a case and the digest of its headers; the launch looks up no more.
+    """Return the code for a case, and the digest of its headers.
 
-    If there is no launch, no look-up counts, and nothing is stored.
+    For a launch this is its look-up. Else no look-up is counted and nothing is stored.
     """
     call = CallValues(dict(case.arguments), launch=case.is_launch)
     if case.is_launch:
@@ -573,14 +568,14 @@ def _code(line: Line, case: TuningCase) -> tuple[Code, str]:
 
 
 def _may_have_launched(line: Line, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
-    """Return True if a call that raised may have launched some of several kernels."""
+    """Return True if a failed call may have launched some of several kernels."""
     flat = unpack(line.packed, arguments) if line.packed else arguments
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
     return several and line.find_launcher(queue, flat) is not None
 
 
 def _unlike(row: Row, types: Mapping[str, str], default_digest: str) -> str:
-    """Return why a row does not count for a call with these dtypes, and for this default; empty if it does."""
+    """Return why a row does not apply to a call with these dtypes and this default; empty if it does."""
     if default_digest not in (row.codes or ("",)):
         return "beside another default"
     for name, text in row.dtypes.items():

@@ -1,12 +1,12 @@
-"""Inputs: the data on which candidates are compared beside those of the call. Seeds are fixed.
+"""Inputs: random data on which candidates are compared, in addition to the call's own. Seeds are fixed.
 
 NUMBERS     arrays and scalars of floating point are drawn uniformly from [0.5, 1.5): sums of 1e7 keep four digits
 SIGNED      they are drawn from a normal distribution
-INTEGERS    as NUMBERS, and integers of which all are equal, or all but one, are drawn, too
+INTEGERS    as NUMBERS, and also integer arrays whose elements are all equal, or all but one
 
-In other forms of a call a size is cut by one, or the user gives other arguments, the `cases` of `kcl.space`.
+Further forms of the call have a size less by one, or the arguments in `cases` of `kcl.space`.
 
-Any other integers stay as given, since they may be indices. Integers that are drawn are valid indices of every array.
+Other integers stay as they are, since they may be indices. Drawn integers are valid indices of every array.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from kcl.choices.tuning.results import Arrays
 from kcl.code import Code
 
 NUMBERS, SIGNED, INTEGERS = "drawn numbers", "signed numbers", "drawn integers"
-# Bounds of a drawn integer. A factor of 0 or 1 would hide mistakes.
+# The range of drawn integers. 0 and 1 as factors would hide mistakes.
 _SMALLEST, _LARGEST = 2, 100
 
 
 def place(form: str) -> str:
-    """Return the words for the form of a call; empty for the call as it is."""
+    """Return a phrase that names a form of the call, for messages; empty for the call itself."""
     return form and f", {'with' if form in (NUMBERS, SIGNED, INTEGERS) else 'at'} {form}"
 
 
 def is_cut(form: str) -> bool:
-    """Return True if a form is the call with a size less by one."""
+    """Return True if a form has a size less by one."""
     return " = " in form
 
 
 def find_drawn(
     code: Code, arrays: Arrays, values: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, dict[str, str]]:
-    """Return the forms that draw something, each with the names of what it draws, and their declared dtypes."""
+    """Return, for each form with random data, the names of arguments that are drawn, with their declared dtypes."""
     floats, integers = dict[str, str](), dict[str, str]()
     extents = {*sizes.values(), *(extent for array in arrays.values() for extent in array.shape)}
     for argument in code.invoker.arguments:
@@ -49,14 +49,14 @@ def find_drawn(
         elif kind in tuple("iu") and isinstance(value, np.ndarray):
             integers |= {argument.name: text} if _count_differing(value) <= 1 else {}
         elif kind in tuple("iu") and type(value) is not bool and argument.name not in sizes:
-            # Any other number may be an index or a size.
+            # Only 0 and 1 are replaced: another number may be an index or a size.
             integers |= {argument.name: text} if value in {0, 1} - extents else {}
     forms = {NUMBERS: floats, SIGNED: floats} if floats else {}
     return {**forms, INTEGERS: {**floats, **integers}} if integers else forms
 
 
 def find_constant(code: Code, arrays: Arrays) -> list[str]:
-    """Return the names of the inputs of integers whose elements are all equal."""
+    """Return the names of integer inputs whose elements are all equal."""
     required = {argument.name for argument in code.invoker.arguments if argument.required}
     return [
         name
@@ -71,7 +71,7 @@ def find_constant(code: Code, arrays: Arrays) -> list[str]:
 def draw(
     form: str, names: Mapping[str, str], arrays: Arrays, values: Mapping[str, Any], turn: int = 0
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Return arrays and values with drawn ones in place of those with these names."""
+    """Return arrays and values, with random ones for these names."""
     extents = [extent for array in arrays.values() for extent in array.shape if extent > 1]
     most = max(_SMALLEST + 2, min([_LARGEST, *extents]))
     replaced, numbers = dict(arrays), dict(values)
@@ -88,16 +88,16 @@ def draw(
 
 
 def make_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """Return an array of drawn numbers in place of one that is too large for a file."""
+    """Return an array of random numbers, in place of one that is too large for a file."""
     return np.asarray(_draw(NUMBERS, np.dtype(dtype), shape, 0, [*name.encode()]))
 
 
 def strip_signs(
     arrays: Arrays, values: Mapping[str, Any], names: Collection[str]
 ) -> tuple[Arrays, dict[str, Any]]:
-    """Return the absolute values of arrays with these names, and of values: they say how large the terms of a sum are.
+    """Return arrays (of these names) and values as absolute values, on which no terms of a sum cancel.
 
-    Each element is up to a quarter smaller or larger, so that differences of equal elements do not cancel.
+    Each element is scaled by 0.75 to 1.25, so that differences of equal elements do not cancel either.
     """
     rng, unsigned = np.random.default_rng(0), dict(arrays)
     for name, array in arrays.items():
@@ -122,7 +122,7 @@ def _draw(form: str, dtype: Any, shape: tuple[int, ...], most: int, seed: list[i
 
 
 def _count_differing(array: np.ndarray[Any, Any]) -> int:
-    """Return how many elements differ from the usual one."""
+    """Return how many elements differ from the most common one."""
     flat = array.reshape(-1)
-    # The usual element is the middle one of the first three.
+    # If at most one differs, the median of the first three is the common one.
     return int(np.count_nonzero(flat != np.sort(flat[:3])[len(flat[:3]) // 2])) if flat.size else 0

@@ -1,10 +1,10 @@
-"""Races: who is out after a round, and who wins. Pure functions of samples; a racer is a number, and 0 is the default.
+"""The rules of races between candidates: pure functions of samples. A racer is a number; 0 is the default.
 
-    rounds = [{racer: seconds}, ...]    each round has the default and everyone who was still in
+    rounds = [{racer: seconds}, ...]    each round has the default and all racers that are still in
 
-Noise only adds: the time of a racer is the smallest of its rounds. Its ratio to the default is between the smallest
-times of the rounds that both ran. The interval of the ratio comes from the ratios by round: their median lies between
-two of them in 95 % of all cases (the sign test).
+Noise can only make a launch slower, so the time of a racer is its smallest. Its ratio to the default is that of the
+smallest times in the rounds that both ran. The ratio's interval comes from the ratios of single rounds: their median lies
+between two of them in 95 % of all cases (sign test).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-ROUNDS, FEWEST = 15, 3  # at most, and before somebody wins
-# A racer this many times behind the leader is out: after one round, after two, and later.
+ROUNDS, FEWEST = 15, 3  # the most rounds, and the fewest before a racer can win
+# A racer that takes so many times the leader's time is out: after one round, after two, and later.
 _BEHIND_AFTER = {1: 4.0, 2: 2.0}
 _BEHIND = 1.3
 _DECIDED = 5  # rounds, from which intervals are compared
-# A choice that takes more of the default's time is not worth a change.
+# A choice with a larger ratio is not worth a change.
 _FASTER = 0.97
-# Of choices within this factor of the leader's time the first one wins.
+# Among choices within this factor of the fastest, the first one wins.
 _LIKE = 1.02
 
 Rounds = Sequence[dict[int, float]]
@@ -27,14 +27,14 @@ R = TypeVar("R")
 
 
 class Sample(NamedTuple):
-    """Seconds of a launch: elapsed on the device, and processor time of the process."""
+    """The time of a launch in seconds: elapsed on the device, and processor time of the process."""
 
     elapsed: float
     processor: float
 
 
 class Standing(NamedTuple):
-    """The ratio of a racer to the default, with its interval, and its own time in seconds."""
+    """The ratio of a racer's time to the default's, with an interval from `low` to `high`, and its time in seconds."""
 
     ratio: float
     low: float
@@ -43,25 +43,25 @@ class Standing(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """Half of the interval, relative to the ratio."""
+        """Half the width of the interval, relative to the ratio."""
         return (self.high - self.low) / 2 / self.ratio if self.ratio else 0.0
 
 
 def find_standing(rounds: Rounds, racer: int) -> Standing:
-    """Return where a racer stands after the rounds that it ran, at least one."""
+    """Return the standing of a racer, which must have run at least one round."""
     shared = [(times[racer], times[0]) for times in rounds if racer in times]
     mine, default = map(min, zip(*shared, strict=True))
     ratios = sorted(time / of for time, of in shared)
-    # The sign test allows for more extreme ratios outside of the interval as the rounds grow.
+    # With more rounds the sign test leaves more extreme ratios outside of the interval.
     dropped = max(0, (len(ratios) - 6) // 3)
     ratio = mine / default
     return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]), mine)
 
 
 def find_losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:
-    """Return who of the running is out after these rounds; never the default.
+    """Return the racers that are out after these rounds; never the default.
 
-    Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
+    A racer with less processor time than the leader stays, since other processes may have slowed it in all rounds.
     """
     standings = {racer: find_standing(rounds, racer) for racer in running}
     first = min(standings, key=standings.__getitem__)
@@ -77,7 +77,7 @@ def find_losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, 
 
 
 def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
-    """Return True if no further round is needed: nobody is left, all of them lose, or the last one is decided."""
+    """Return True if no further round is needed: no racer is left, none can win, or the only one left has won."""
     left = [find_standing(rounds, racer) for racer in running if racer and rounds]
     if len(rounds) >= most or not any(running):
         return True
@@ -87,9 +87,9 @@ def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
 
 
 def find_winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
-    """Return who wins; `order` lists the racers, and the first of equals wins. None: the default stays.
+    """Return the winner; None if the default stays. Among equally fast racers the first one in `order` wins.
 
-    The default stays unless a choice is 3 % faster, and beyond the noise.
+    A choice wins only if it is 3 % faster than the default, and its interval lies below 1.
     """
     fast = {
         racer: place.ratio
@@ -101,6 +101,6 @@ def find_winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None
 
 
 def is_disturbed(sample: Sample, earlier: Iterable[Sample]) -> bool:
-    """Return True if another process slowed a sample on a CPU device: its elapsed time grew, its processor time not."""
+    """Return True if another process slowed a sample: more elapsed time than before, but not more processor time."""
     best = min(earlier, default=sample)
     return sample.elapsed > 1.1 * best.elapsed and sample.processor < 1.05 * best.processor

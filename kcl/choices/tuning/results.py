@@ -1,4 +1,4 @@
-"""The comparison of results: does a candidate compute what the default computes?"""
+"""Compares the results of a candidate with those of the default."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 BY = "by the default"
 _BLOCK = 1 << 20  # elements
-_SAMPLED = 4096  # elements that tell the magnitude of an array
-_ROUNDINGS = 64  # of numbers of that magnitude
+_SAMPLED = 4096  # elements by which the magnitude of an array is estimated
+_ROUNDINGS = 64  # rounding errors of numbers of that magnitude that are allowed
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -24,12 +24,12 @@ def difference(
     tolerance: Limits,
     scales: Mapping[str, Array] = {},
 ) -> str:
-    """Describe the first difference of two sets of arrays; empty where they agree.
+    """Describe the first difference between two sets of arrays; empty if they agree.
 
-    Each element of floating point may differ by the relative tolerance times its magnitude, and by the absolute one. A
-    tolerance of 0 means equal bits. `scales` has arrays that say how large the terms of each element are. If its scale
-    is larger than an element, that is its magnitude; and terms that cancel to nearly nothing may leave the rounding
-    errors of numbers of the usual magnitude.
+    A floating-point element may differ by the relative tolerance times its magnitude plus the absolute tolerance. If both
+    are 0 the bits must be equal. `scales` has, for each element, how large the terms were from which it was computed: the
+    magnitude is the larger one of the element and its scale. With scales some rounding errors of numbers of the array's
+    typical magnitude are allowed too, since terms may cancel to nearly nothing.
     """
     for name, array in computed.items():
         limits = functools.partial(tolerance, name)
@@ -48,10 +48,10 @@ def _difference(computed: Array, expected: Array, scale: Array | None, limits: A
     near, places, count = _near(expected, scale, limits), list[int](), 0
     arrays = computed, expected, expected if scale is None else scale
     mine, right, sizes = (np.ascontiguousarray(array).reshape(-1) for array in arrays)
-    # Temporary arrays stay small, block by block.
+    # In blocks, so that temporary arrays stay small.
     for start in range(0, mine.size, _BLOCK):
         part = slice(start, start + _BLOCK)
-        # To compare bytes takes a tenth of the time.
+        # Bytes first, since that takes a tenth of the time.
         if mine[part].tobytes() != right[part].tobytes():
             wrong = np.flatnonzero(~near(mine[part], right[part], sizes[part]))
             places += [start + int(wrong[0])] if wrong.size else []
@@ -68,13 +68,13 @@ def _difference(computed: Array, expected: Array, scale: Array | None, limits: A
 def _near(
     expected: Array, scale: Array | None, limits: Any
 ) -> Callable[[Array, Array, Array], Array]:
-    """Return the comparison of some elements with those that are expected, and with their scales."""
+    """Return a function that compares elements with the expected ones, given their scales."""
     if expected.dtype.kind not in "fc":
         return lambda mine, right, _size: np.asarray(mine == right, dtype=bool)
     relative, least = limits(expected.dtype)
     is_exact = not relative and not least
     if scale is not None and relative:
-        # Some thousand elements tell the usual magnitude.
+        # The typical magnitude is estimated by some thousand elements.
         some = np.nan_to_num(np.abs(scale.reshape(-1)[:: scale.size // _SAMPLED + 1]), posinf=0)
         least += _ROUNDINGS * float(np.finfo(expected.dtype).eps * np.median(some))
 

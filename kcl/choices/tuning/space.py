@@ -1,7 +1,7 @@
-"""Spaces: the choices that a recipe declares for its parameters, and the rules that a choice obeys.
+"""Spaces: the choices that a recipe declares for its parameters, and the rules that a choice must obey.
 
-lists      = {parameter: values}     values are scalars of JSON; one of each list is a choice
-predicates = functions of parameters and sizes; a choice is valid where all of them hold
+lists      = {parameter: values}     the values are scalars of JSON; a choice has one value of each list
+predicates = functions of parameters and sizes; a choice is valid if all of them return True
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 from kcl.errors import RecipeError, meant
 
-Choice = dict[str, Any]  # a scalar of JSON by the name of each parameter
+Choice = dict[str, Any]  # name of a parameter -> its value, a scalar of JSON
 
 
 class Skip(Exception):
-    """A recipe raises it to refuse a choice: `kcl.Skip("why")` is the outcome of that choice, and tuning goes on.
+    """An exception by which a recipe refuses a choice, `raise kcl.Skip("why")`; tuning goes on with other choices.
 
     >>> @kcl.kernel(space=kcl.space(block=[16, 64]))
     ... def swapped(block=16):
@@ -37,10 +37,10 @@ class Skip(Exception):
 
 
 class Space:
-    """The choices of a recipe, as `kcl.space` declares them. Immutable; thread-safe.
+    """The choices of a recipe, declared by `kcl.space`. Immutable; thread-safe.
 
-    `lists` has the values by the name of the parameter, in the order of the declaration. `compare`, `tolerance` and
-    `cases` say how the results of choices are compared with those of the default.
+    `lists` maps each parameter to its values, in the order of the declaration. `compare`, `tolerance` and `cases` say how
+    results of a choice are compared with those of the default: see `kcl.space`.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Space:
         self.predicates: list[tuple[Callable[..., Any], tuple[str, ...]]] = []
 
     def where(self, predicate: Callable[..., Any]) -> Space:
-        """Return the space of the choices for which a predicate holds, too.
+        """Return the space with a further condition: only choices for which the predicate returns True are valid.
 
-        Its parameters are parameters of the recipe's space, or sizes of a call. Raises TypeError for what has no such
-        parameters. A predicate that raises ends the call, or the tuning, with a RecipeError.
+        The parameters of the predicate are named like parameters of the space, or like sizes of a call. Raises TypeError if
+        they have no names. An error in a predicate ends the call, or the tuning, with a RecipeError.
 
         >>> space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 64)
         >>> list(space.choices({}, {}))
@@ -71,7 +71,7 @@ class Space:
         return narrowed
 
     def declared(self, function: Callable[..., Any], sizes: Collection[str]) -> Space:
-        """Return the space of a recipe; raises TypeError for parameters and predicates that the recipe cannot have."""
+        """Check that the space fits a recipe, and return it; raises TypeError for wrong parameters or predicates."""
         parameters, name = inspect.signature(function).parameters, function.__name__
         for parameter in self.lists:
             if parameter not in parameters or parameter in sizes:
@@ -98,9 +98,9 @@ class Space:
     def choices(
         self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
     ) -> Iterator[Choice]:
-        """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration.
+        """Yield the valid choices for the parameters that are not given, at these sizes, in the order of the declaration.
 
-        With `most` it looks at so many choices, valid or not.
+        With `most` only the first so many choices are looked at, valid or not.
         """
         free = {name: values for name, values in self.lists.items() if name not in given}
         for values in itertools.islice(itertools.product(*free.values()), most):
@@ -109,7 +109,7 @@ class Space:
                 yield choice
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
-        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is.
+        """Return why a choice is not valid at these sizes; empty if it is. `choice` includes given parameters.
 
         Raises RecipeError, with the user's line, for an error in a predicate.
         """
@@ -128,9 +128,9 @@ class Space:
         return ""
 
     def comparison(self, tolerance: Any = None) -> str:
-        """Return a text of how results are compared: outcomes stand as long as it is equal.
+        """Return a text that describes how results are compared; if it changes, stored outcomes do not count any more.
 
-        Empty if `compare` has no source text.
+        Empty if the source of `compare` cannot be read.
         """
         cases = [
             (
@@ -155,9 +155,9 @@ class Space:
         return math.prod(map(len, self.lists.values()))
 
     def has(self, choice: Mapping[str, Any]) -> bool:
-        """Return True if each value of a choice is in its list, of the same type."""
+        """Return True if each value of a choice is in its parameter's list, with the same type."""
         return all(
-            # True, 1 and 1.0 are equal, and three texts.
+            # By text, since True, 1 and 1.0 are equal.
             repr(value) in map(repr, self.lists.get(name, ()))
             for name, value in choice.items()
         )
@@ -168,17 +168,16 @@ class Space:
 
 
 def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **lists: Any) -> Space:
-    """Declare the choices of a recipe's parameters, as `@kcl.kernel(space=kcl.space(block=[16, 64]))`.
+    """Declare the choices of a recipe's parameters, as in `@kcl.kernel(space=kcl.space(block=[16, 64]))`.
 
-    Each list has the values of one parameter that the recipe takes, with a default: scalars of JSON. Raises TypeError
-    for an empty list and for other values.
+    Each keyword names a parameter of the recipe, which must have a default, and lists its values: numbers, texts, True,
+    False or None. Raises TypeError for an empty list and for other values.
 
-    The results of a choice are compared with those of the default. `tolerance` is a number, relative to the default's
-    value; or a number or a pair by the name of an output, `{"y": (1e-5, 1e-8)}`: relative and absolute, as `numpy.isclose`
-    has them.
-    `compare` takes the outputs as a mapping of numpy arrays, and returns the numbers that are compared in place of the
-    outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`. No parameter of the space
-    has the name of one of these three.
+    When a choice is measured, its results are compared with those of the default. `tolerance` is a relative tolerance, or
+    maps names of outputs to a relative tolerance or a pair of relative and absolute ones, as in `{"y": (1e-5, 1e-8)}` (see
+    `numpy.isclose`). `compare` is a function that gets the outputs as a mapping of numpy arrays and returns numbers; these
+    are compared instead of the outputs that it reads. `cases` lists further arguments to compare on, as in
+    `[{"places": array}]`. A parameter of the space cannot have one of these three names.
 
     >>> kcl.space(block=[16, 64], exact=[False, True])
     <kcl.space block=[16, 64], exact=[False, True]; 0 where>
@@ -202,7 +201,7 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
 
 
 def describe(values: Mapping[str, Any]) -> str:
-    """Write a choice, or sizes: two texts are equal for the same values of the same types only."""
+    """Return a text that identifies a choice, or sizes. `1` and `1.0` give different texts."""
     return ", ".join([f"{name}={value!r}" for name, value in values.items()])
 
 
@@ -216,10 +215,10 @@ def is_scalar(value: Any) -> bool:
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
-    """Return the values of a parameter, each once."""
+    """Check the values of a parameter, and return them without duplicates."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
-    # A listing of tables needs this module, and no numpy.
+    # Imported late, since a listing of tables imports this module and needs no numpy.
     import numpy as np
 
     distinct = dict[str, Any]()
@@ -228,7 +227,7 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
             raise TypeError(
                 f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"
             )
-        # True, 1 and 1.0 are equal, and three texts.
+        # By text, since True, 1 and 1.0 are equal.
         distinct[repr(value)] = value
     if not distinct:
         raise TypeError(f"kcl.space({name}=...) has no value: write a list such as [16, 64]")

@@ -1,10 +1,10 @@
-"""Tables: the choices that were measured for a recipe on a device, and what became of every candidate.
+"""Tables of choices: what was measured for a recipe on a device.
 
     table-<digest>    rows: sizes -> choice, its ratio to the default, and how it was found; read at a launch
-    facts-<digest>    the outcome of each candidate; read by `tune` and by views only
+    facts-<digest>    the outcome of each candidate; read only by `tune` and by reports
 
-Both are entries of the tuning layer under one key: see `make_key`. The texts of kcl and of the generators are not in it:
-another release of loopy changes a time a little, and a row names the release.
+Both are entries of the tuning layer under the same key, see `make_key`. The key leaves out kcl and the code generators:
+another release of loopy changes times only a little, and a row names the release.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from kcl.programs.stage import Build
 
 SERVED = 8  # choices of a row
-# A row serves sizes that are up to so many times its own, or as much smaller.
+# A row is used for sizes up to so many times larger or smaller than its own.
 _FAR = 2.0
 TABLE, FACT = "table", "facts"
-_LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
+_LISTS = {TABLE: "rows", FACT: "facts"}  # the metadata with their list
 _MOST_BYTES = {TABLE: 64_000, FACT: 800_000}  # of these lists as JSON
-MARK = "tuning of "  # begins the remarks of a run on what was decided
+MARK = "tuning of "  # the beginning of a run's remarks on decisions
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
 _DIGITS = 32  # of a digest in a row
-# Parts of a generator key that say what generates the code. What a recipe asks is in the others.
+# Parts of a generator key that describe the code generators. The others describe the recipe's request.
 _GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "state")
 
 
 class RankedChoice(NamedTuple):
-    """A choice that a row may serve: its ratio and noise, and the digests of the code that was compared, of all forms."""
+    """A choice of a row: its ratio and noise, and the digests of its code that was compared, for all forms."""
 
     choice: dict[str, Any]
     ratio: float
@@ -54,22 +54,21 @@ class RankedChoice(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was measured of a choice at some sizes: the decision of a tuning, or the outcome of one candidate.
+    """What was measured for a choice at some sizes. A row is the *decision* of a tuning, or the *outcome* of a candidate.
 
-    `ratio` is the elapsed time of the choice by that of the default, 1.0 where the default stays, with a relative
-    `noise`; `seconds` is that time, and `gigabytes` how many of the arrays it takes in a second. `tried` of `of` valid
-    choices were measured, at a `level`. `versions` has the distributions that generated. `ragged` is True if results
-    were compared at cut sizes too. `program` is the digest of the program's key. `outcome` is "ok", or why the choice
-    cannot win or no longer runs; `detail` says more.
+    `ratio` is the time of the choice divided by that of the default (1.0 if the default stays), with a relative `noise`.
+    `seconds` is the time, `gigabytes` the rate in GB/s of reading all arrays once in that time. `tried` of `of` valid
+    choices were measured, at a `level`. `versions` names the generators' releases. `ragged` is True if results were
+    compared at cut sizes too. `program` is the digest of the program key. `outcome` is "ok", or why the choice cannot win
+    or does not run any more; `detail` says more.
 
-    A decision counts for calls with the same `dtypes` of the arguments that the default left open, while the files in
-    `includes` have these digests. Its `codes` are digests of what the default asks: one of them must be that of the
-    call; without any, the key of the table has it. `best` are the choices that it may serve, the first one wins.
-    `variant` names the recipe's other parameters. It is `unfinished` if choices are left that the search has not tried.
+    A decision applies to calls with the same `dtypes` of open arguments, while the files in `includes` have these digests.
+    Its `codes` are digests of the default's key parts, one of which must be that of the call; it has none if the table's
+    key covers that. `best` are the choices that may be used, the best first. `variant` names the recipe's other parameters.
+    `unfinished` is True if the search has not tried all its choices.
 
-    The `codes` of an outcome are the digests of the candidate's own code: the outcome counts for that code only, and
-    only under the same `terms`, a digest of how results were compared. Of a time-out `limit` is how many seconds there
-    were.
+    An outcome's `codes` are the digests of the candidate's code. It applies only to that code, and only with the same
+    `terms`, a digest of how results were compared. If the candidate timed out, `limit` is the time that it had, in seconds.
     """
 
     sizes: tuple[int, ...]
@@ -97,24 +96,24 @@ class Row(NamedTuple):
     limit: float = 0.0
 
     def served(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
-        """Return the choices in their order, with the digests of their code; the default stays without any."""
+        """Return (choice, digests of its code) in order of preference; if the default stays, it without digests."""
         return [(ranked.choice, ranked.codes) for ranked in self.best] or [(self.choice, ())]
 
     def at(self, names: Iterable[str]) -> str:
-        """Write the sizes, which have these names."""
+        """Return the sizes as a text, given their names."""
         return describe(dict(zip(names, self.sizes, strict=False)))
 
     @property
     def name(self) -> str:
-        """What a row is about: one row of a name is kept."""
+        """The text that identifies a row's case: a table has one row for each."""
         return f"{list(self.sizes)} {sorted(self.dtypes.items())} {self.variant}"
 
 
 class ChoiceTable:
     """The table of a recipe on a device. Thread-safe.
 
-    `about` is stored: the kernel, the names of its sizes, the defaults and the device for views, and the name of a note.
-    `rows` are those that were read last. `address` is that of the table in its layer.
+    `about` is metadata for reports: the kernel, the names of its sizes, the defaults, the device, and the name of a note.
+    `rows` are those that were read last. `address` is the table's address in its layer.
     """
 
     def __init__(self, key: Key, about: Mapping[str, Any]) -> None:
@@ -125,55 +124,55 @@ class ChoiceTable:
         self.rows: list[Row] = []
 
     def refresh(self) -> ChoiceTable:
-        """Take the rows that are on disk now; those that this process knows stay if there is no table."""
+        """Read the rows that are on disk now; if there is no table there, keep the present ones."""
         if (entry := self._stored(TABLE)) is not None:
             self.take(entry)
         return self
 
     def take(self, entry: Entry) -> None:
-        """Take the rows of an entry."""
+        """Set `rows` to those of an entry."""
         if entry.ready is None:
             entry.ready = read_rows(entry, TABLE)
         self.rows = entry.ready
 
     def row(self, name: str) -> Row | None:
-        """Return the row of exactly this name, as it is on disk now."""
+        """Return the row with this `Row.name` that is on disk now."""
         return {row.name: row for row in self.refresh().rows}.get(name)
 
     @computed_once
     def lost(self) -> str:
-        """Why an earlier table of the recipe does not count any more; empty if there is none."""
+        """Why an earlier table of the recipe does not apply any more; empty if there was none."""
         digest = notes.read(self.note) if self.note else None
         return "" if digest in (None, self.key.digest) else "its text changed since it was measured"
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
-        """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
+        """Return the rows whose sizes are all within a factor of two: first those of the variant, the nearest first."""
         rows = [row for row in self.rows if is_near(sizes, row)]
         rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
     def nearest(self, sizes: tuple[int, ...]) -> Row | None:
-        """Return the nearest row by ratio."""
+        """Return the row with the nearest sizes, by their ratios; None without rows."""
         return min(self.rows, key=lambda row: sum(_distances(sizes, row)), default=None)
 
     def put(self, row: Row) -> None:
-        """Store a row in the place of that for the same case; other processes may have stored rows since."""
+        """Store a row, in place of one for the same case. Rows that other processes have stored are kept."""
         self.rows = self._write(TABLE, [row], self.rows)
         if self.note:
             notes.write(self.note, self.key.digest)
 
     def facts(self) -> dict[str, Row]:
-        """Return the outcome of each candidate, by `fact_name`."""
+        """Return `fact_name` -> outcome for all candidates."""
         return _by_name(FACT, read_rows(self._stored(FACT), FACT))
 
     def put_facts(self, facts: Iterable[Row]) -> None:
-        """Store outcomes, each in the place of that of the same candidate in the same case."""
+        """Store outcomes, each in place of one of the same candidate in the same case."""
         self._write(FACT, facts)
 
     def _stored(self, label: str) -> Entry | None:
         tables, at = layer(), address(self.key.digest, label=label)
-        # Without the entry in memory the layer reads the files: another process may have written since. If nothing can
-        # be written, memory alone has the table.
+        # Taken out of memory, so that the layer reads the file, which another process may have written. If there is no
+        # file, as in a read-only cache, the one in memory counts.
         remembered = tables.memory.pop(at, None)
         entry = tables.look_up(at, self.key).entry
         if entry is None and remembered is not None:
@@ -182,12 +181,12 @@ class ChoiceTable:
         return entry
 
     def _write(self, label: str, put: Iterable[Row], read: Iterable[Row] = ()) -> list[Row]:
-        """Write rows beside those on disk and those that were `read`; return the rows that are there now.
+        """Write rows, together with those on disk and those that were `read`; return all of them.
 
-        If these are too many, the oldest ones go, and a warning names them.
+        If these are too many, the oldest ones are dropped, with a warning.
         """
         stored, new = self._stored(label), _by_name(label, put)
-        # Rows on disk are newer than those that this process read. The newest rows stand last.
+        # Rows on disk replace those that this process has read. The newest rows are last.
         old = _by_name(label, [*read, *read_rows(stored, label)])
         rows = [*(row for name, row in old.items() if name not in new), *new.values()]
         written = [*map(_written, rows)]
@@ -205,10 +204,10 @@ class ChoiceTable:
 
 
 class Decision(NamedTuple):
-    """The line for some sizes, with its choice, and the row that led to it: None for the defaults.
+    """The choice for some sizes, its line, and the row that it comes from; the row is None for the defaults.
 
-    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `error` is
-    what kept the code of the choice from being compared. It is `in_block` if the call is in a block without the layer.
+    `why` says why no row is used. `lost` says which measured choice is not used since its code has changed. `error` is the
+    error that kept the choice's code from being compared. `in_block` is True for a call within `kcl.disabled("tuning")`.
     """
 
     line: Any
@@ -246,19 +245,19 @@ def _by_name(label: str, rows: Iterable[Row]) -> dict[str, Row]:
 
 
 def make_key(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
-    """Return the key of a table: `subject` is the generator key of the default, `free` has what is open, and the device."""
+    """Return the key of a table. `subject` is the default's generator key; `free` has the choices and the device."""
     return Key([Part("recipe", kernel), *_question_parts(subject), *free])
 
 
 def digest_questions(subject: Key | None) -> str:
-    """Return the digest of what a recipe asks, whatever generates; unlike all others if it is unknown."""
+    """Return a digest of a generator key without the generators' parts; a random one if the key is unknown."""
     return Key(_question_parts(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
 
 
 def name_note(function: Any, case: Iterable[Part]) -> str:
-    """Return the name of the note on the last table of a recipe, whatever its text, in some case on a device."""
+    """Return the name of the note that has the key of the recipe's last table, whatever its code was then."""
     module = function.__module__ or ""
-    # Each program is called `__main__`, so its path tells which one it is.
+    # The module of each program is `__main__`, so the program's path is used instead.
     if module == "__main__":
         module = settings.program_path()
     return f"tuned {module}.{function.__qualname__} {Key([*case]).digest[:_DIGITS]}"
@@ -273,16 +272,16 @@ def _question_parts(subject: Key) -> list[Part]:
 
 
 def device_parts(identity: Iterable[Part], units: int) -> list[Part]:
-    """Return the parts of a device for the key of a table."""
+    """Return the parts of a table's key that describe the device."""
     threads = Part("threads", settings.variable(_THREADS) or "")
     return [*devices.parts(identity), Part(devices.UNITS, str(units)), threads]
 
 
 def code_digest(build: Build, code: Code, headers: str) -> str:
-    """Return the digest of a program as it runs: OpenCL C, options, contents of its includes, and the launch code.
+    """Return a digest of everything that runs: OpenCL C, options, contents of headers, and the invoker.
 
-    `headers` is `build.headers_digest(code.text)`. Include directories count by what lies in them. Empty if the options
-    cannot be read.
+    `headers` is `build.headers_digest(code.text)`, by which include directories count. Empty if the options cannot be
+    parsed.
     """
     try:
         flags = build.options(code.text.options).part
@@ -300,7 +299,7 @@ def code_digest(build: Build, code: Code, headers: str) -> str:
 
 
 def fact_name(row: Row) -> str:
-    """Return the name of a candidate in a case."""
+    """Return the text that identifies a candidate in a case."""
     return f"{row.name} {describe(row.choice)}"
 
 
@@ -312,35 +311,35 @@ def digits(value: float) -> str:
 def describe_row(
     row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None
 ) -> str:
-    """Write a choice of a row, by default the first one, and where it was measured."""
+    """Describe a choice of a row, by default the best one, and the sizes at which it was measured."""
     return f"{describe(choice or row.choice)}, measured{f' at {row.at(sizes)}' if sizes else ''}"
 
 
 def is_near(sizes: tuple[int, ...], row: Row) -> bool:
-    """Return True if sizes are within a factor of two of those of a row, on each axis."""
+    """Return True if all sizes are within a factor of two of those of a row."""
     return max(_distances(sizes, row), default=0.0) <= math.log(_FAR)
 
 
 def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
-    """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
+    """Return the distance of each size from that of a row: the absolute logarithm of their ratio."""
     pairs = zip(sizes, row.sizes, strict=False)
-    # A size of 0 has no logarithm.
+    # `max`, since 0 has no logarithm.
     return [abs(math.log(max(size, 1) / max(measured, 1))) for size, measured in pairs]
 
 
 def read_rows(entry: Entry | None, label: str) -> list[Row]:
-    """Return the rows in the entry of a table, or of facts; a row of another form is left out."""
+    """Return the rows in the entry of a table, or of facts; malformed rows are left out."""
     written = entry.metadata.get(_LISTS[label]) if entry else None
     rows = map(_read, written if isinstance(written, list) else [])
     return [row for row in rows if row is not None]
 
 
 def _read(fields: Any) -> Row | None:
-    """Return a row as it was written, after JSON; None for one of another form, as another kcl may write it."""
+    """Return a row from its form in JSON; None if it is malformed, or from an unknown version of kcl."""
     try:
         best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in fields.get("best", ())]
         row = Row(**{**fields, "choice": dict(fields["choice"]), "best": tuple(best)})
-        # A decision computes with these, and shows them. What else is wrong makes no choice valid.
+        # Only fields that are computed with are checked: another wrong field only makes the choice invalid.
         ratios = [row.ratio or 0.0, *[ranked.ratio for ranked in best]]
         is_sound = (
             all(isinstance(size, int) for size in row.sizes)
@@ -354,7 +353,7 @@ def _read(fields: Any) -> Row | None:
 
 
 def _written(row: Row) -> dict[str, Any]:
-    """Return a row for JSON, without what is as usual; a choice keeps its order."""
+    """Return a row in the form of JSON, without fields that have their default; choices keep their order."""
     best = [[[*ranked.choice.items()], *ranked[1:]] for ranked in row.best]
     fields = {**row._asdict(), "choice": [*row.choice.items()], "best": best or ()}
     return {

@@ -1,8 +1,9 @@
-"""What stands in the place of pytato's functions: the calls that make the unit of a graph are recorded.
+"""Replaces functions of pytato, so that the calls that make a unit from a graph are recorded.
 
-`generate_loopy` is a record of the graph, and a transformation of the unit is one of the unit and of what transforms it.
-A record that an earlier run carried out waits: its proof has the bound arguments, and where the unit was launched the
-identity of the unit, which leads to its code. A question that only the unit answers makes the unit.
+A call of `generate_loopy` becomes a record of the graph; a transformation of the unit becomes a record of the unit and of
+the transforming function. If an earlier run has carried the call out, the record waits. Its proof has the bound
+arguments and, if the unit was launched, the unit's identity, by which its code is found. The unit is made only for a
+question that nothing else answers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kcl.frontends.pytato.graph import Graph, digest
 from kcl.generate import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
-_MOST = 3  # graphs that differ in numbers alone: the stages of a Runge-Kutta step have two
+_MOST = 3  # graphs of one form whose code is kept; the stages of a Runge-Kutta step have two
 NEEDED = (
     "generate_loopy",
     f"{_PROGRAMS[0]}.bind_to_context",
@@ -35,7 +36,7 @@ NEEDED = (
 
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
-    """Return the replacements of pytato's functions, and of the look-ups in caches of units: (holder, name, value)."""
+    """Return the replacements of functions of pytato and of pytools' caches: (holder, name, value)."""
     kinds = importlib.import_module("pytato.target.loopy")
     caches = importlib.import_module("pytools.persistent_dict")
     program, executable = kinds.BoundPyOpenCLProgram, kinds.BoundPyOpenCLExecutable
@@ -59,7 +60,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 
 
 class _Described(StandIn):
-    """What a call gets beside units, by its text alone."""
+    """An argument of a record that is known by its text alone."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -70,9 +71,10 @@ class _Described(StandIn):
 
 
 class GraphRecord(Record):
-    """A call that makes or transforms the unit of a graph, of loopy's own units and of what it `holds` beside them.
+    """The record of a call that makes or transforms the unit of a graph.
 
-    `carry_out` gets what it holds, and the units; `count` returns what that counts by.
+    `holds` has the arguments other than units. `carry_out(holds, *units)` carries the call out; `count(holds)` returns the
+    content of these arguments.
     """
 
     def __init__(
@@ -92,12 +94,12 @@ class GraphRecord(Record):
         self.holds, self._count = holds, count
         self.call = lambda *real: carry_out(self.holds, *real)
         self._name = name
-        # What it holds may lead to any code.
+        # The held objects may refer to any code, so the key has the unit's identity, and content is compared again.
         self.finds_unit = self.may_change = True
         self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def hand_out(self) -> None:
-        """Let go the data of the graph: the program has them as long as it lives, and its unit may live longer."""
+        """Drop the data of the graph, which the unit would keep alive longer than the program does."""
         graph = self.described[0]
         if isinstance(graph, Graph) and graph.nodes:
             bare = graph.without_data()
@@ -109,10 +111,10 @@ class GraphRecord(Record):
         return self._name
 
     def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
-        """Call pytato, or what transforms a unit; nothing is kept where the key may not hold what decides the outcome.
+        """Call pytato, or the transforming function, and find out whether its result may be stored (`unkept`).
 
-        A record that waited is carried out with what its call got. Raises RecipeError if the program has changed since
-        what else decides the unit: another unit would give other numbers.
+        A record that waited is carried out with the arguments of its call. Raises RecipeError if the program has changed
+        their content since, because another unit would compute other numbers.
         """
         units = texts.mapped(self.arguments, texts.real)
         unkept = [unit.unkept for unit in self.inputs]
@@ -135,14 +137,14 @@ class GraphRecord(Record):
             counted = self._count(self.holds)
         except UnknownInput:
             return True
-        return any(one.exact() != self.keywords[key].text() for key, one in counted.items())
+        return any(content.exact() != self.keywords[key].text() for key, content in counted.items())
 
 
 class _Reads:
-    """What a call reads and stores in pytools' dictionaries on disk.
+    """What a call reads from and stores in pytools' dictionaries on disk.
 
-    A unit in one misses, because its key leaves out the code that made it. Anything else decides the outcome, and no key
-    holds it.
+    A unit found there counts as a miss, because its key there leaves out the code that made it. Any other value that is
+    read may decide the result without being in kcl's key, so the result is not stored.
     """
 
     def __init__(self) -> None:
@@ -151,17 +153,17 @@ class _Reads:
         self.others = False  # whether something else was read
 
     def stored_at(self, owner: Any, key: Any) -> list[Any]:
-        """List what the call stored under a key, the last first."""
-        return [value for one, other, value in self.stored[::-1] if one is owner and other == key]
+        """List the values that the call has stored under a key, the last one first."""
+        return [value for cache, name, value in self.stored[::-1] if cache is owner and name == key]
 
     def reason(self) -> str:
-        """Return why the outcome of the call is not kept."""
+        """Return why the result of the call must not be stored; empty if it may."""
         is_read = self.others or not all(self.stored_at(*pair) for pair in self.missed)
         return "it reads a dictionary on disk" if is_read else ""
 
 
 def _has_unit(key: Any) -> bool:
-    """Return True for a unit or kernel, and for a tuple that holds one."""
+    """Return True if a key is a unit or a loopy kernel, or a tuple that contains one."""
     loopy = sys.modules["loopy"]
     if isinstance(key, tuple):
         return any(map(_has_unit, key))
@@ -181,7 +183,7 @@ def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(value, sys.modules["loopy"].TranslationUnit):
                 raise absent(key)
         except absent:
-            # A memo of units need not store what it missed.
+            # A cache with a unit in its key is a memo, whose misses do not matter.
             if not _has_unit(key):
                 reads.missed.append((self, key))
             raise
@@ -207,7 +209,7 @@ def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _recorded(make: Callable[[], Any], function: str) -> Any:
-    """Return what `make` returns; None where calls are not recorded, or no key holds what the call gives."""
+    """Return what `make` returns; None if calls are not recorded now, or an argument has no exact text."""
     if not recorder.is_on() or settings.GRAPH in layers.generator().options.no_cache:
         return None
     try:
@@ -240,7 +242,7 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
             return own(result, target, options, **more)
         record, graph, aim = recorded
         unit = unmade.answer(record)
-        # The program may change its options before it asks for the unit.
+        # Copied, since the program may change its options before the unit is made.
         record.holds = graph.root, copy.copy(options)
         own_program = made.pop() if made else None
         if record.keeps_arguments is None:
@@ -253,16 +255,17 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ordered(result: Any) -> Any:
-    """Return outputs in the order of their names, in a dictionary that the program does not hold.
+    """Return a copy of the outputs, sorted by name.
 
-    Their order decides names of arguments alone; pytato takes it from sets where it parts a graph.
+    The order only decides names of arguments. If pytato has partitioned a graph, it comes from sets and differs between
+    processes.
     """
-    held: Any = result if isinstance(result, dict) else getattr(result, "_data", None)
-    if not isinstance(held, Mapping):
+    named: Any = result if isinstance(result, dict) else getattr(result, "_data", None)
+    if not isinstance(named, Mapping):
         return result
-    make: Any = type(held)
-    ordered = make(sorted(held.items()))
-    if held is result:
+    make: Any = type(named)
+    ordered = make(sorted(named.items()))
+    if named is result:
         return ordered
     outputs = copy.copy(result)
     vars(outputs)["_data"] = ordered
@@ -272,7 +275,7 @@ def _ordered(result: Any) -> Any:
 def _of_graph(
     carry_out: Callable[..., Any], holds: Any, target: Any, more: dict[str, Any]
 ) -> tuple[GraphRecord, Graph, Any] | None:
-    """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
+    """Return (record, graph, target) of a call of `generate_loopy`; None if it is not for launches by pyopencl."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
     aim: Any = kind() if target is None else target
     if not getattr(holds[1], "no_numpy", False) or not isinstance(aim, kind):
@@ -289,14 +292,14 @@ def _of_graph(
     graph: Graph = record.described[0]
     form = texts.digest([graph.form, *[value.exact() for value in record.described[1:]]])
     record.group = proofs.group(f"graph {form}")
-    # The graph has a key.
+    # The graph has a key, so its proofs will be needed.
     proofs.use()
     record.unkept = _unkept(record, graph, form)
     return record, graph, aim
 
 
 class MetGraphs(dict[str, list[list[str]]]):
-    """The numbers of the first graphs that this process met, by what the graphs have in common."""
+    """Form of a graph -> the numbers of the first graphs of that form that this process has met."""
 
     on_change = dict.clear
 
@@ -305,7 +308,7 @@ _met = process.own(MetGraphs)
 
 
 def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
-    """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
+    """Return why code of a graph is not stored: numbers that change at each step would fill the cache. Else empty."""
     first = _met().setdefault(form, [])
     if len(first) < _MOST and graph.numbers not in first:
         first.append(graph.numbers)
@@ -322,7 +325,7 @@ def _unkept(record: GraphRecord, graph: Graph, form: str) -> str:
 
 
 def _record_of(program: Any) -> Any:
-    """Return the record of a unit, or of that of an executor; None for any other unit."""
+    """Return the GraphRecord of a unit or of an executor's unit; None if there is none."""
     unit = executor.unit_of(program) if type(program) is executor.Executor else program
     record = unmade.record_of(unit)
     return record if isinstance(record, GraphRecord) else None
@@ -341,7 +344,7 @@ def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _executable(unit: Any, bound: Any, target: Any, context: Any) -> Any:
     names = vars(sys.modules["pytato.target.loopy"])
-    # pytato's own class of mappings was immutabledict before it was constantdict.
+    # pytato's class for mappings: constantdict, in earlier releases immutabledict.
     kind = names.get("constantdict") or names.get("immutabledict") or dict
     launcher = executor.Executor(unit, context, None)
     return names["BoundPyOpenCLExecutable"](

@@ -1,7 +1,7 @@
-"""What a transformation of a unit counts by: its code by the files of its packages, and what it holds by its content.
+"""The content of a function that transforms a unit, for keys.
 
-A method of an array context counts by the context's class and by every attribute of it. Code of the program has no
-text.
+Its code counts by the files of its packages, and what it refers to by content. A method of an array context counts by
+the context's class and all its attributes. Code of the program has no text, so it is not recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcl.frontends.loopy.callables.content import Content, content
 from kcl.frontends.pytato.graph import is_counted
 from kcl.generate import distributions
 
-# Attributes of array contexts that decide no unit: memos of programs, a number for messages, measured times.
+# Attributes of array contexts that do not decide a unit: memos of programs, a number for messages, measured times.
 _LEFT = {
     *("_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"),
     *("_profile_events", "_profile_results"),
@@ -29,7 +29,7 @@ _DEVICE = (
     *("max_compute_units", "max_work_group_size", "max_work_item_sizes", "local_mem_size"),
     "address_bits",
 )
-# What may be asked of a communicator without a message.
+# Attributes of a communicator that can be read without sending a message.
 _HARMLESS = {
     *("Get_rank", "Get_size", "rank", "size", "__class__"),
 }
@@ -41,7 +41,7 @@ _ALLOCATORS = {
 
 
 def of_function(function: Any) -> Content:
-    """Return what a transformation counts by; raise UnknownInput with the reason where no key can hold it."""
+    """Return the content of a transforming function; raise UnknownInput, with the reason, if no key can describe it."""
     if not is_of_context(function):
         return content(function)
     owner = function.__self__
@@ -54,14 +54,14 @@ def of_function(function: Any) -> Content:
 
 
 def is_of_context(function: Any) -> bool:
-    """Return True for a method of an array context."""
+    """Return True if a function is a method of an array context."""
     context = getattr(sys.modules.get("arraycontext"), "ArrayContext", ())
     return isinstance(function, MethodType) and isinstance(function.__self__, context)
 
 
 @contextmanager
 def noting_messages(function: Any) -> Iterator[list[str]]:
-    """Let the communicators of a method's array context note what they are asked for, beside their rank and size."""
+    """In the block note which attributes of the array context's MPI communicators are read, except rank and size."""
     messages = list[str]()
     owner = vars(function.__self__) if is_of_context(function) else {}
     kind = getattr(sys.modules.get(_MPI), "Comm", ())
@@ -85,7 +85,7 @@ def _noting(communicator: Any, messages: list[str]) -> Any:
 
 
 def as_of_now(function: Any) -> Any:
-    """Return a transformation that holds what the attributes of its owner are now; itself where it has none."""
+    """Return a method bound to a copy of its owner, so that later changes do not reach it; else the function itself."""
     with suppress(Exception):  # of an owner that cannot be copied, and of a function without one
         owner = copy.copy(function.__self__)
         for name, value in vars(owner).items():
@@ -96,7 +96,7 @@ def as_of_now(function: Any) -> Any:
 
 
 def of_call(value: Any) -> Content:
-    """Return what a call counts by: what it gets, and the files and changes of the packages that make units of graphs."""
+    """Return the content of a call's arguments, and of the packages that make units from graphs."""
     packages = [sys.modules[name] for name in distributions.GRAPHS if name in sys.modules]
     return content((packages, _plain(value)))
 
@@ -108,7 +108,7 @@ def _facts(device: Any) -> list[str]:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """Return what stands for an object that has no text: of OpenCL, of MPI, and caches."""
+    """Return a substitute for an object of OpenCL or MPI, or a cache, which have no text; any other value unchanged."""
     if type(value) in (list, tuple):
         return [type(value), *map(_plain, value)]
     opencl: Any = sys.modules["pyopencl"]

@@ -1,4 +1,4 @@
-"""Source: OpenCL C with the arguments of its kernel and the sizes of its launch, as a recipe returns it."""
+"""`Source`: OpenCL C by hand, with declarations of the kernel's arguments and of the sizes of its launch."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    # A number of Python or numpy, an expression, or a tuple of them.
+    # An integer of Python or numpy, an expression, or a tuple of these.
     Sizes: TypeAlias = str | int | np.integer[Any] | Sequence[str | int | np.integer[Any]]
 
 DIRECTIONS = ("in", "out", "inout")
 # Types of images in OpenCL C, with their names in `pyopencl.mem_object_type`.
 _KINDS = ("IMAGE1D", "IMAGE1D_BUFFER", "IMAGE1D_ARRAY", "IMAGE2D", "IMAGE2D_ARRAY", "IMAGE3D")
 IMAGES = {f"{name.lower()}_t": name for name in _KINDS}
-# The kinds of dtypes that OpenCL C has no type for.
+# The kinds of numpy dtypes that have no counterpart in OpenCL C.
 _NO_ARGUMENTS = "OSUmM"
-# The values that a call gives for one launch, in place of the declared ones.
+# The keywords of a call that replace declared sizes for one launch.
 LAUNCH = ("global_size", "local_size", "global_offset")
-# Names that have another meaning in a call or in the invoker.
+# Names that an argument cannot have, since they mean something else in a call or in the invoker.
 _GIVEN = frozenset(("self", "queue", "allocator", "wait_for", "out_host", *LAUNCH))
 _TAKEN = frozenset(
     (
@@ -39,10 +39,10 @@ _TAKEN = frozenset(
 
 
 def round_up(n: int, multiple: int) -> int:
-    """Return the smallest multiple of `multiple` that is not below `n`: the usual global size for a local one.
+    """Return the smallest multiple of `multiple` that is at least `n`, as for a global size given the local size.
 
-    `round_up` stands for the same within the text of a size. Raises TypeError for what is no integer, ValueError for a
-    `multiple` below one.
+    Expressions for sizes may use `round_up` too. Raises TypeError if an argument is no integer, ValueError if `multiple` is
+    below one.
 
     >>> import kcl
     >>> kcl.round_up(1000, 64)
@@ -64,9 +64,9 @@ def round_up(n: int, multiple: int) -> int:
 class Array(NamedTuple):
     """A global array argument.
 
-    `shape` is an expression over scalars and other arrays' shapes: "(n, m)", ("n", 3), "(x.shape[0],)", 1024; C order.
-    `direction` is "in", "out" (allocated where it is not given) or "inout". A call gives a numpy array, a
-    `pyopencl.array.Array`, or a buffer or SVM where scalars and other arrays say the shape.
+    `shape` is an expression over scalars and other arrays' shapes: "(n, m)", ("n", 3), "(x.shape[0],)", 1024. The array is
+    in C order. `direction` is "in", "out" (allocated if it is not given) or "inout". A call gives a numpy array or a
+    `pyopencl.array.Array`; also a buffer or SVM if scalars and other arrays determine the shape.
 
     >>> import kcl, numpy as np
     >>> kcl.Array("y", np.float32, shape=("n", 3), direction="out").shape
@@ -80,7 +80,7 @@ class Array(NamedTuple):
 
 
 class Scalar(NamedTuple):
-    """A scalar argument; one that stands alone as an axis of an array's shape may be left out of a call.
+    """A scalar argument. If it is the length of an array's axis, as in `shape=("n", 3)`, a call may leave it out.
 
     >>> import kcl, numpy as np
     >>> kcl.Scalar("n", np.int32).name
@@ -92,9 +92,9 @@ class Scalar(NamedTuple):
 
 
 class Local(NamedTuple):
-    """Local memory: `size` is an expression for the number of elements of `dtype`.
+    """An argument in local memory. `size` is an expression for its number of elements.
 
-    It may use `local_size` and `global_size`, the sizes of the launch, as tuples.
+    The expression may use `local_size` and `global_size`, the sizes of the launch, as tuples.
 
     >>> import kcl, numpy as np
     >>> kcl.Local("part", np.float32, "2*local_size[0]").size
@@ -107,7 +107,7 @@ class Local(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An image argument: `type` is that of OpenCL C, such as "image2d_t" or "image3d_t".
+    """An image argument. `type` is the type in OpenCL C, such as "image2d_t" or "image3d_t".
 
     `direction` is "in" (`read_only` in OpenCL C), "out" (`write_only`) or "inout" (`read_write`). A call gives a
     `pyopencl.Image` of this type in every direction.
@@ -138,13 +138,13 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """OpenCL C with what is needed to launch it.
+    """OpenCL C with the declarations that are needed to launch it.
 
-    `arguments` lists Array, Scalar, Local, Image and Sampler in the order of the kernel's parameters. `global_size` and
-    `local_size` are numbers, expressions over scalars and shapes, or tuples of both: "(n,)", ("round_up(n, 64)",),
-    (1024, 1024). Without a `global_size` every call gives one; a `local_size` of None leaves the choice to the driver.
-    `include_dirs` are searched for `#include` in their order. `build_options` and `include_dirs` are lists: one text
-    for all is refused. Raises RecipeError for a declaration that cannot be meant.
+    `entry` is the name of the kernel. `arguments` lists Array, Scalar, Local, Image and Sampler in the order of the
+    kernel's parameters. `global_size` and `local_size` are integers, expressions over scalars and shapes, or tuples of
+    these: "(n,)", ("round_up(n, 64)",), (1024, 1024). Without a `global_size` every call must give one; a `local_size` of
+    None leaves the choice to the driver. `include_dirs` are searched for `#include`, in order. `build_options` and
+    `include_dirs` are lists of texts. Raises RecipeError for declarations that make no sense.
 
     >>> import kcl, numpy as np
     >>> source = kcl.Source(
@@ -202,7 +202,7 @@ class Source:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], **keywords: Any) -> Source:
-        """Read the OpenCL C from a file; the keywords are those of the class. A changed file is a miss.
+        """Return a Source with the OpenCL C of a file; the keywords are those of the class.
 
         >>> with open("one.cl", "w") as stream:
         ...     _ = stream.write("kernel void one(global int *x) { x[get_global_id(0)] = 1; }")
@@ -216,10 +216,10 @@ class Source:
         return source
 
     def kernel(self, entry: str, **changed: Any) -> Source:
-        """Return another kernel of the same text; the keywords are those of the class, for what is not the same.
+        """Return a Source for another kernel of the same text; keywords replace declarations of this one.
 
-        The sizes of the launch belong to the arguments: with other `arguments` they are those that are given here, or
-        else those of the call. The text is built once for all of its kernels. Raises RecipeError as the class does.
+        If `arguments` are replaced, the sizes of the launch are not taken over: give them here or in each call. The program
+        is built once for all its kernels. Raises RecipeError as the class does.
 
         >>> text = "kernel void one(global int *x) { x[0] = 1; } kernel void two(global int *x) { x[0] = 2; }"
         >>> one = kcl.Source(text, entry="one", arguments=[kcl.Array("x", "int32", 4, "out")], global_size=1)
@@ -242,7 +242,7 @@ class Source:
 
 
 def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
-    """Return the declared dtype; raises numpy's error for one that numpy does not know."""
+    """Return the declared dtype as numpy's; raises numpy's error if it is unknown."""
     import numpy as np
 
     dtype: np.dtype[Any] = np.dtype(argument.dtype)
@@ -250,13 +250,13 @@ def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
 
 
 def _listed(entry: str, parameter: str, value: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
-    """Return the items of a parameter that is a list; refuse a single item in its place, and items of other types."""
+    """Check that a parameter is a list of items of these types, and return it as a tuple; raise RecipeError if not."""
     *others, last = [kind.__name__ for kind in kinds]
     says, names = (
         f"kcl.Source {entry!r}: {parameter}",
         " or ".join(filter(None, [", ".join(others), last])),
     )
-    # A single text is iterable too: without this check each letter would be an item.
+    # Checked first, since a single text is iterable too, and each letter would be an item.
     if isinstance(value, kinds):
         raise RecipeError(f"{says} is a list; write {parameter}=[{value!r}]")
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
@@ -276,7 +276,7 @@ def _with_text(entry: str, argument: Declaration) -> Declaration:
         )
     if isinstance(argument, Local):
         size = expressions.written(entry, f"size of {argument.name!r}", argument.size)
-        # A tuple is a fine size of a launch, and no number of elements.
+        # The grammar of sizes allows tuples, but this is a number of elements.
         if isinstance(
             expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple
         ):
@@ -308,7 +308,7 @@ def _check(source: Source) -> None:
 
 
 def _why_unusable(name: str) -> str:
-    """Return why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
+    """Return why a name cannot be used for an argument or a kernel; empty if it can."""
     if keyword.iskeyword(name) or not name.isidentifier():
         return "is no name in Python"
     is_taken = name in _GIVEN or name in _TAKEN or name.startswith("_kcl")
@@ -355,7 +355,7 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
 
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:
-    """Refuse all but arithmetic over numbers, declared arrays and images, and `tuples`."""
+    """Raise RecipeError unless an expression is arithmetic over declared arguments and the names in `tuples`."""
     kinds = {argument.name: _kind(argument) for argument in source.arguments}
     kinds |= dict.fromkeys(LAUNCH, "") | dict.fromkeys(tuples, expressions.TUPLE)
     expressions.check(source.entry, what, text, kinds)

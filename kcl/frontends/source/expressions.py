@@ -1,10 +1,8 @@
-"""Expressions of a Source: the grammar of shapes and sizes, and the check of each expression.
+"""The expressions for shapes and sizes in a Source: their grammar, and its check.
 
-Each is one text of this form:
-
-    sizes  = text | number | tuple of (text | number)
-    text   = integer arithmetic (// for /), min, max and round_up over
-             scalars, `array.shape`, `array.size`, and `image.width`, `.height`, `.depth`
+sizes  = text | number | tuple of (text | number)
+text   = integer arithmetic (// for /), min, max and round_up over
+         scalars, `array.shape`, `array.size`, and `image.width`, `.height`, `.depth`
 """
 
 from __future__ import annotations
@@ -29,23 +27,26 @@ _ALLOWED = (
 )
 
 
-# What an expression may use a name for: a number or an array, an image, or a tuple, which sizes of the launch are. The
-# kind is empty for a name that this expression cannot use, and another one can.
+# The kinds of names in an expression: a scalar or an array, an image, a tuple (sizes of the launch). The kind is empty
+# for a name that this expression cannot use although others can.
 VALUE, IMAGE, TUPLE = "value", "image", "tuple"
 
 
 def error(entry: str, words: str) -> RecipeError:
-    """Return the error of a declaration of a Source."""
+    """Return the error for a wrong declaration of a Source."""
     return RecipeError(f"kcl.Source {entry!r}: {words}")
 
 
 def written(entry: str, what: str, sizes: Any) -> str:
-    """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
+    """Return declared sizes (integers, texts, or tuples of these) as the text of one expression.
+
+    Raises RecipeError, with `entry` and `what` in its message, for anything else.
+    """
     if not isinstance(sizes, (tuple, list)):
         return _part(entry, what, sizes)
     parts = [_part(entry, what, part) for part in sizes]
     for part in parts:
-        # Each text must be an expression by itself: together "a), (b" would be another expression.
+        # Each text must be an expression by itself: "a), (b" would only be one inside the tuple.
         if isinstance(parsed(entry, what, part).body, ast.Tuple):
             raise error(entry, f"{what} has the item {part!r}; write one size an item")
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -54,7 +55,7 @@ def written(entry: str, what: str, sizes: Any) -> str:
 def _part(entry: str, what: str, size: Any) -> str:
     if isinstance(size, str):
         return size
-    # `index` takes the integers of numpy, and refuses floats.
+    # `index` accepts integers of numpy and refuses floats.
     try:
         number = operator.index(size)
     except TypeError:
@@ -68,12 +69,12 @@ def _part(entry: str, what: str, size: Any) -> str:
 
 
 def check(entry: str, what: str, text: str, kinds: Mapping[str, str]) -> None:
-    """Accept arithmetic over names of these kinds; raise RecipeError for any other expression."""
+    """Raise RecipeError unless an expression is integer arithmetic over names of these kinds."""
     nodes = list(ast.walk(parsed(entry, what, text)))
     images = [name for name, kind in kinds.items() if kind == IMAGE]
     usable = [name for name, kind in kinds.items() if kind in (VALUE, TUPLE)]
     with_shapes = [name for name, kind in kinds.items() if kind in (VALUE, IMAGE)]
-    # A name before a bracket or a full stop is no value: other names may stand there.
+    # For a name before a bracket or a full stop, the names that are allowed there.
     heads: dict[ast.AST, Sequence[str]] = {
         node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)
     }
@@ -85,7 +86,7 @@ def check(entry: str, what: str, text: str, kinds: Mapping[str, str]) -> None:
 
 
 def _undeclared(nodes: list[ast.AST], kinds: Mapping[str, str]) -> str:
-    """Describe the name that is not declared, and a similar one that is; empty where all names are declared."""
+    """Describe a name that is not declared, with a similar one that is; empty if all are declared."""
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     used = [node.id for node in nodes if isinstance(node, ast.Name) and node not in called]
     for name in used:
@@ -98,7 +99,7 @@ def _undeclared(nodes: list[ast.AST], kinds: Mapping[str, str]) -> str:
 
 def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> bool:
     if isinstance(node, ast.Constant):
-        # Not `isinstance`: True is an int too.
+        # Not `isinstance`, since True is an int too.
         return type(node.value) is int
     if isinstance(node, ast.Name):
         return node.id in names
@@ -113,7 +114,7 @@ def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> b
 
 
 def parsed(entry: str, what: str, text: str) -> ast.Expression:
-    """Return the tree of an expression; raises RecipeError for a text that is no expression."""
+    """Parse the text of an expression; raises RecipeError if it is none."""
     try:
         return ast.parse(text, mode="eval")
     except SyntaxError as fault:

@@ -1,7 +1,7 @@
-"""The invoker of a Source: the text of the function that a call runs. Imported on a miss only.
+"""Writes the invoker of a Source: the Python function that a call runs. Imported only on a miss.
 
-It behaves as the invokers of loopy do: numpy and device arrays in, outputs allocated if they are not given, sizes found
-from shapes, the same kinds of errors.
+It behaves like loopy's invokers: it takes numpy and device arrays, allocates outputs that are not given, finds sizes by
+shapes, and raises the same kinds of errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kcl.frontends.source import (
 if TYPE_CHECKING:
     from kcl.frontends.source import Declaration
 
-# The functions that every invoker has. They name no module of kcl, since a stored invoker imports none.
+# The functions that every invoker has. A stored invoker does not import kcl.
 _HELPERS = """
 import numpy as _np
 import pyopencl as _cl
@@ -175,7 +175,7 @@ def _kcl_recount(kernels, kernel, entry, count):
 
 
 def write(source: Source) -> str:
-    """Write the function that a call runs, behind the functions that it uses."""
+    """Return the source of a module with the function `invoke`, which a call runs."""
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
     names = [
         *(argument.name for argument in source.arguments if not isinstance(argument, Local)),
@@ -222,7 +222,7 @@ def _dtype_expression(argument: Array | Scalar | Local) -> str:
 
 
 def _constructor(layout: Any) -> str:
-    """Write the numpy constructor of the dtype that `layout_of` described."""
+    """Return the expression for a numpy dtype with this layout (see `kcl.code.layout_of`)."""
     if isinstance(layout, str):
         return f"_np.dtype({layout!r})"
     if "base" in layout:
@@ -239,13 +239,13 @@ def _constructor(layout: Any) -> str:
 
 
 def _upload(array: Array) -> Iterator[str]:
-    """Copy a numpy array to the device; `_kcl_host_<name>` is the numpy array then, else None."""
+    """Yield the lines that copy a numpy array to the device; `_kcl_host_<name>` is the numpy array, else None."""
     name, is_written, is_needed = array.name, array.direction != "in", array.direction != "out"
     yield f"_kcl_host_{name}, {name} = _kcl_upload(queue, allocator, {name!r}, {name}, {is_written}, {is_needed})"
 
 
 def _checks(argument: Declaration, arrays: list[Array]) -> Iterator[str]:
-    """Check an argument that is no array; find a scalar that stands alone as an axis of a shape."""
+    """Yield the lines that check an argument other than an array, and that find a scalar by an array's shape."""
     name = argument.name
     if isinstance(argument, Image):
         number, is_written = (
@@ -269,12 +269,12 @@ def _checks(argument: Declaration, arrays: list[Array]) -> Iterator[str]:
 
 
 def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
-    """Allocate an output that is not given, and check an array that is."""
+    """Yield the lines that allocate an output if it is not given, and check an array that is."""
     name, dtype, shape = array.name, f"_kcl_dtype_{array.name}", str(array.shape)
     mentioned = {
         node.id for node in ast.walk(ast.parse(shape, mode="eval")) if isinstance(node, ast.Name)
     }
-    # Earlier arrays have been made of their buffers by now: only later ones may have no shape.
+    # Earlier arguments are arrays by now; later ones may still be buffers, which have no shape.
     for other in [later.name for later in arrays[arrays.index(array) :] if later.name in mentioned]:
         yield f"_kcl_shaped({name!r}, {other!r}, {other})"
     yield f"_kcl_shape = _kcl_tuple({shape})"
@@ -285,7 +285,7 @@ def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
 
 
 def _sizes(source: Source) -> Iterator[str]:
-    """Find the sizes of the launch: those of the call, or else the declared ones."""
+    """Yield the lines that find the sizes of the launch: those of the call, else the declared ones."""
     follow = [
         argument.name
         for argument in source.arguments
@@ -342,7 +342,7 @@ def _launch(source: Source, arrays: list[Array]) -> Iterator[str]:
 
 
 def _passed(argument: Declaration) -> str:
-    """Write the expression that is set as an argument of the kernel."""
+    """Return the expression for the value that is set as the kernel's argument."""
     name, dtype = argument.name, f"_kcl_dtype_{argument.name}"
     if isinstance(argument, Array):
         return f"{name}.base_data"

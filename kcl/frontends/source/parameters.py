@@ -1,7 +1,7 @@
-"""The parameters of a kernel as its text lists them, compared with the arguments that are declared.
+"""Compares the declared arguments of a Source with the kernel's parameters in the OpenCL C.
 
-OpenCL compares only the sizes of scalars. A list is read where it is plain text, and a type where it is a scalar type
-of OpenCL C. An argument is not refused where a macro may stand for a list or a type.
+OpenCL itself compares only the sizes of scalars. Only plain parameter lists and scalar types of OpenCL C are read. If a
+macro may stand for a list or a type, nothing is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _QUALIFIERS = frozenset(
     (*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict")
 )
 _SIGNS = ("signed", "unsigned")
-# The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
+# Words of a type, sorted, without its sign -> dtype. size_t is left out, since its size depends on the device.
 _DTYPES = {
     "half": "float16",
     "float": "float32",
@@ -34,9 +34,9 @@ for _name, _bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)):
 
 
 def refuse_unlike(source: Source) -> None:
-    """Raise RecipeError for arguments in another order than the parameters, or with another dtype than theirs.
+    """Raise RecipeError if arguments have another order or other dtypes than the kernel's parameters.
 
-    Where the preprocessor chooses between several lists, one that fits is enough.
+    If the text has several parameter lists, between which the preprocessor chooses, one that fits is enough.
     """
     lists = re.findall(rf"\bvoid\s+{source.entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", source.code))
     misfits = [_misfit(source, parameters.split(",")) for parameters in lists]
@@ -45,12 +45,12 @@ def refuse_unlike(source: Source) -> None:
 
 
 def _misfit(source: Source, parameters: list[str]) -> str:
-    """Say how the arguments contradict a list of parameters; empty if they may fit."""
+    """Describe how the arguments contradict a parameter list; empty if they may fit."""
     return _misorder(source, parameters) or _mistype(source, parameters)
 
 
 def _misorder(source: Source, parameters: list[str]) -> str:
-    """Say if arguments stand in another order than the parameters of their names. One shared name may be by chance."""
+    """Describe a wrong order of the arguments; empty if it may be right, or if fewer than two names are shared."""
     declared = [argument.name for argument in source.arguments]
     names = [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
     shared = [name for name in declared if name in names]
@@ -67,7 +67,7 @@ def _misorder(source: Source, parameters: list[str]) -> str:
 
 
 def _mistype(source: Source, parameters: list[str]) -> str:
-    """Say which argument has a dtype of another size than its parameter, or a floating one for an integer."""
+    """Describe an argument whose dtype has another size or kind than its parameter; empty if there is none."""
     if len(parameters) != len(source.arguments):
         return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
@@ -76,7 +76,7 @@ def _mistype(source: Source, parameters: list[str]) -> str:
             continue
         words = _type_words(parameter, isinstance(argument, Array))
         dtype, declared_dtype = _dtype_of_words(words), dtype_of(argument)
-        # A pointer to bytes takes any content.
+        # A pointer to bytes may be used for any content.
         is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1
         if (
             dtype is not None
@@ -91,7 +91,7 @@ def _mistype(source: Source, parameters: list[str]) -> str:
 
 
 def _type_words(parameter: str, is_pointer: bool) -> list[str]:
-    """Return the words of a parameter's type without qualifiers; empty where it is no plain pointer or value."""
+    """Return the words of a parameter's type without qualifiers; empty if it is no plain value or pointer."""
     tokens = re.findall(r"\w+|\S", parameter)
     words = [token for token in tokens if token != "*" and token not in _QUALIFIERS]
     is_plain = tokens.count("*") == int(is_pointer) and all(_NAME.fullmatch(word) for word in words)
@@ -99,25 +99,25 @@ def _type_words(parameter: str, is_pointer: bool) -> list[str]:
 
 
 def _dtype_of_words(words: list[str]) -> np.dtype[Any] | None:
-    """Return the dtype of a scalar type of OpenCL C; None for other types."""
+    """Return the dtype of a scalar type of OpenCL C, given as words; None for another type."""
     bare = " ".join(sorted(word for word in words if word not in _SIGNS))
     name = _DTYPES.get(bare or "int") if words else None
     return np.dtype(f"u{name}" if "unsigned" in words else name) if name else None
 
 
 def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
-    """Compare size and kind of numbers; complex numbers and structures may stand for a row of numbers."""
+    """Return True if dtypes have different sizes or kinds; False for complex numbers and structures, which may fit."""
     if declared.kind not in "biuf":
         return False
     if declared.itemsize != dtype.itemsize:
         return True
-    # The bits of a half are often kept as integers: few devices calculate with it.
+    # A half is often declared as an integer of the same size, since few devices compute with it.
     is_half = dtype.itemsize == 2
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 
 
 def _may_differ(source: Source, words: list[str]) -> bool:
-    """Return True if a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
+    """Return True if a word of a type may mean another type, by a macro, a typedef or a header."""
     text, named = _COMMENT.sub(" ", source.code), "|".join(words)
     defines = rf"#\s*include|#\s*define\s+({named})\b|\btypedef\b[^;]*\b({named})\s*;"
     return bool(

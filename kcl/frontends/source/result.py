@@ -1,4 +1,4 @@
-"""The front end of OpenCL C: a Source declares the arguments of its kernel and the sizes of its launch."""
+"""The front end of OpenCL C: `kcl.Source`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DESCRIBED = ("code", "entry", "arguments", "global_size", "local_size", "build_
 
 
 class SourceUnit(Unit):
-    """A Source held by its front end: every dtype is declared, so no argument is open.
+    """The Unit for a Source. All dtypes are declared, so none is open.
 
-    A missing array is reported when the kernel is launched.
+    The invoker reports a missing array when the kernel is launched.
     """
 
     front_end = "opencl"
@@ -40,7 +40,7 @@ class SourceUnit(Unit):
         return tuple([_argument(argument) for argument in self._source.arguments])
 
     def identity(self) -> str:
-        """Return the SHA-256 over all declarations and the source; the program key has the content of the headers."""
+        """Return a digest of the source and all declarations. The content of headers is in the program key."""
         source = self._source
         arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
         others = (source.entry, source.global_size, source.local_size, source.build_options)
@@ -49,12 +49,12 @@ class SourceUnit(Unit):
         ).hexdigest()
 
     def described(self) -> list[list[str]]:
-        """Return the declarations, and the text."""
+        """Return the source and the declarations, to explain a later miss."""
         return [[name, _text(getattr(self._source, name))] for name in _DESCRIBED]
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
-        # A hit needs neither module: the invoker stands in the row.
+        """Generate the invoker; raises RecipeError if the arguments contradict the kernel's parameters."""
+        # Imported late, since a hit needs neither module.
         from kcl.frontends.source import invoker as invokers
         from kcl.frontends.source import parameters
 
@@ -73,12 +73,12 @@ class SourceUnit(Unit):
 
 
 class SourceFrontEnd(FrontEnd):
-    """A Source decides its code, with what its invoker depends on."""
+    """The front end of OpenCL C. Beside the Source, numpy and pyopencl decide the code, as the invoker uses them."""
 
     generators = ("numpy", "pyopencl")
 
     def hold(self, value: object, _recipe: str) -> SourceUnit | None:
-        """Return a Source held by its front end, None for any other object."""
+        """Return a Source as a SourceUnit; None for any other object."""
         return SourceUnit(value) if isinstance(value, Source) else None
 
 
@@ -92,14 +92,14 @@ def _text(value: Any) -> str:
 
 
 def _fields(argument: Declaration) -> list[Any]:
-    """Return the fields of a declaration, with a dtype as its layout."""
+    """Return the fields of a declaration, with the layout in place of the dtype."""
     if isinstance(argument, (Image, Sampler)):
         return list(argument)
     return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
 
 
 def _argument(argument: Declaration) -> Argument:
-    """Return a declaration as every front end describes arguments; a call gives no local memory."""
+    """Return a declaration as an Argument. Local memory is not required, since a call does not give it."""
     if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
         return Argument(
