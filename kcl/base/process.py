@@ -45,6 +45,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any, TypeVar
 from weakref import WeakSet
 
@@ -179,7 +180,21 @@ def _make(kind: Callable[[], S]) -> S:
 def _end(kind: Callable[[], Any], state: Any) -> None:
     # Nothing to do for a state that was dropped, or that belongs to the parent process.
     if kind in _states and _states[kind] is state:
-        state.at_exit()
+        try:
+            state.at_exit()
+        finally:
+            _keep_interrupt()
+
+
+def _keep_interrupt() -> None:
+    """Let a program that Ctrl-C has ended die of it, as shells expect.
+
+    Python forgets that it has to, if a text is evaluated at the exit, as a NamedTuple does. It notes such an end again
+    when a text raises the error. A session at a prompt survives Ctrl-C.
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _tell(method: str) -> None:

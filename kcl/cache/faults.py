@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import events, process, settings
@@ -141,6 +142,24 @@ def _cause(error: Exception) -> str:
         return _FULL
     words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", text)
     return f"{type(error).__name__}: {words}"
+
+
+def is_of_a_handler(error: Exception) -> bool:
+    """Return True if an error rose in a handler of a signal, which Python calls with a number and a frame."""
+    trace = error.__traceback__
+    while trace is not None and not _is_handler(trace.tb_frame):
+        trace = trace.tb_next
+    return trace is not None
+
+
+def _is_handler(frame: FrameType) -> bool:
+    code, values = frame.f_code, list[object]()
+    # The flag is that of `*arguments`.
+    for name in code.co_varnames[: code.co_argcount + bool(code.co_flags & 0x04)]:
+        value = frame.f_locals.get(name)
+        values += value if isinstance(value, tuple) else [value]
+    # A method has itself before.
+    return any(isinstance(value, FrameType) for value in values[1:3])
 
 
 def site_words(refused: str) -> str:

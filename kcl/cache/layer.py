@@ -234,13 +234,18 @@ class Layer:
             faults.quarantine(places.own(places.QUARANTINE), address, blob)
 
     def fault(self, action: str, error: Exception) -> None:
-        """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
+        """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`.
+
+        What a handler of a signal has raised meanwhile, such as the program's time-out, is no fault, and raised again.
+        """
+        from kcl.cache import faults
+
+        if faults.is_of_a_handler(error):
+            raise error
         if "fault" in self.options.strict:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        from kcl.cache import faults
-
         faults.report(self.name, self.place, action, error)
 
     @contextmanager

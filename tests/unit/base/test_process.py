@@ -214,6 +214,19 @@ two(), shared(), process.own(Failing)(), three(), two(), one()
         assert done.stdout.splitlines() == ["three", "shared", "two", "another's", "one"]
         assert "cannot" in done.stderr
 
+    @pytest.mark.skipif(os.name != "posix", reason="no process ends by a signal here")
+    def test_interrupted(self, child):
+        """A program that Ctrl-C has ended dies of it, whatever the states do at exit."""
+        code = """from kcl.base import process
+class Evaluating:
+    def at_exit(self):
+        print(eval("3"), flush=True)
+process.own(Evaluating)()
+raise KeyboardInterrupt
+"""
+        done = child.python("-c", code)
+        assert (done.stdout, done.returncode) == ("3\n", -signal.SIGINT)
+
     @forks
     def test_forked_child(self, child):
         """A forked child does at its exit what is due for its own states, and not what is due for its parent's."""

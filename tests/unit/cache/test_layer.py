@@ -1,5 +1,6 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
+import signal
 import threading
 
 import numpy as np
@@ -103,6 +104,14 @@ class Full(Directory):
         raise OSError(28, "No space left on device", address)
 
 
+class Slow(Directory):
+    """A directory in which a signal comes."""
+
+    def get(self, address):
+        signal.raise_signal(signal.SIGUSR1)
+        return super().get(address)
+
+
 class TestFaults:
     @pytest.mark.faults
     def test_others_go_on(self, directories, tmp_path):
@@ -131,6 +140,29 @@ class TestFaults:
         (tmp_path / "near").write_text("no directory")
         with pytest.raises(CacheFault):
             layer(directories[0]).publish(KEY.digest, ENTRY)
+
+    @pytest.mark.parametrize("form", ["function", "method", "any"])
+    def test_of_a_handler(self, tmp_path, form):
+        """What a handler of a signal raises is the program's, such as a time-out, and no fault of a store."""
+
+        def expire(_number, _frame):
+            raise TimeoutError("the program's")
+
+        class Alarm:
+            def ring(self, number, frame):
+                expire(number, frame)
+
+            def any(*given):
+                expire(*given[1:])
+
+        alarm = Alarm()
+        handler = {"function": expire, "method": alarm.ring, "any": alarm.any}[form]
+        before = signal.signal(signal.SIGUSR1, handler)
+        try:
+            with pytest.raises(TimeoutError, match="the program's"):
+                layer(Slow(tmp_path / "slow")).look_up(KEY.digest, KEY)
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
     @pytest.mark.faults
     def test_of_another_key(self, directories):
