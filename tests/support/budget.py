@@ -18,10 +18,10 @@ from house import modules, parsed
 ROOMS = {
     "root": 5596,
     "handle": 2660,
-    "base": 12595,
+    "base": 12660,
     "launch": 10252,
     "foreign": 4559,
-    "cache": 15550,
+    "cache": 15690,
     "generate": 10240,
     "frontends": 47220,
     "programs": 9480,
