@@ -180,6 +180,14 @@ class TestNow:
             """
         assert child.json(code) == [[["builtins", "sorted"]]] * 2
 
+    def test_builtins_at_an_import(self, monkeypatch):
+        """So it is if the first that kcl sees is the end of an import."""
+        state = insides.TakenGenerators()
+        monkeypatch.setattr(insides, "_state", lambda: state)
+        monkeypatch.setattr(builtins, "sorted", lambda *given, own=sorted: own(*given))
+        insides._take()
+        assert ("builtins", "sorted") in insides._changes()
+
     def test_names_of_functions(self, monkeypatch):
         """A function is named by its module, also one that stands in no module and in no class."""
         inner = types.FunctionType(emit.__code__, vars(c))
