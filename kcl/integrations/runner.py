@@ -84,12 +84,13 @@ def main(arguments: list[str]) -> bool:
         raise SystemExit(2) from None
     inherit()
     chosen = settings.read()
-    # With every layer off nothing is installed, unless a report, a trace or a dump is wanted.
+    # With every layer off nothing is installed, unless a report, a trace or a dump is wanted, or a word is misspelt.
     if (
         not chosen.no_cache >= {settings.GENERATOR, settings.BINARY}
         or chosen.report
         or chosen.trace
         or chosen.dump
+        or chosen.rejected
     ):
         integrations.install()
     if settings.variable("KCL_REPORT"):
@@ -178,7 +179,7 @@ def _script(name: str, arguments: tuple[str, ...], main: ModuleType) -> None:
         vars(main).update(__file__="<stdin>", __cached__=None)
         return _text(sys.stdin.read(), arguments, main, "<stdin>", "-")
     sys.argv = [name, *arguments]
-    path = os.path.join(os.getcwd(), name)
+    path = os.path.join(_working_directory(), name)
     # A folder or a zip archive is run by its module `__main__`.
     if _is_importable(path):
         import runpy
@@ -187,13 +188,21 @@ def _script(name: str, arguments: tuple[str, ...], main: ModuleType) -> None:
         # The function that Python itself calls for `python FOLDER`.
         runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return None
-    _set_first_path(os.path.dirname(os.path.realpath(path)))
     code = _code(path)
+    _set_first_path(os.path.dirname(os.path.realpath(path)))
     from importlib.machinery import SourceFileLoader
 
     vars(main).update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
     exec(code, vars(main))
     return None
+
+
+def _working_directory() -> str:
+    """Return the working directory; empty if it has been removed, and Python runs programs all the same."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 def _is_importable(path: str) -> bool:
@@ -233,7 +242,7 @@ def _module(name: str, arguments: tuple[str, ...], _main: ModuleType) -> None:
 
     # As with `python -m`, the first argument is "-m" until the module is found.
     sys.argv = ["-m", *arguments]
-    _set_first_path(os.getcwd())
+    _set_first_path(_working_directory())
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 

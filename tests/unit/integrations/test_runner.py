@@ -1,6 +1,7 @@
 """kcl.integrations.runner: what a command line of `kcl run` asks for, and how a program runs."""
 
 import json
+import os
 import sys
 import zipfile
 
@@ -85,6 +86,16 @@ def both(child, *arguments, options=(), standard_input=None):
     return [(done.returncode, done.stdout, done.stderr) for done in runs]
 
 
+# Executes what stands behind it in a directory that has been removed.
+GONE = """
+import os, sys
+os.mkdir("gone")
+os.chdir("gone")
+os.rmdir("../gone")
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
 class TestProgram:
     @pytest.mark.parametrize(
         "arguments",
@@ -103,6 +114,16 @@ class TestProgram:
         python, mine = both(places, *arguments, standard_input=SHOW)
         assert python[0] == mine[0] == 0, python[2]
         assert json.loads(mine[1]) == json.loads(python[1])
+
+    @pytest.mark.skipif(os.name != "posix", reason="no directory in use can be removed here")
+    @pytest.mark.parametrize(
+        "arguments", [("{}/hello.py",), ("-m", "platform"), ("-c", "print(1)"), ("hello.py",)]
+    )
+    def test_directory_that_is_gone(self, child, arguments):
+        (child.directory / "hello.py").write_text("print('hello')\n")
+        words = [word.format(child.directory) for word in arguments]
+        python, mine = both(child, *words, options=("-c", GONE))
+        assert mine[:2] == python[:2]
 
     @pytest.mark.parametrize(
         "arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")]
@@ -146,6 +167,19 @@ class TestProgram:
         text = "import pickle; print(type(pickle.loads(pickle.dumps(A()))) is A, A.__module__)\n"
         python, mine = both(places, "names.py", options=("-i",), standard_input=text)
         assert python[1] == mine[1] == "True __main__\n"
+
+    @pytest.mark.parametrize("word", ["generator,binary", "generater,binary"])
+    def test_a_misspelt_switch_is_told(self, child, word):
+        """A program with every layer off runs as without kcl; a word that is none is told before that."""
+        code = (
+            "import pyopencl as cl\n"
+            "context = cl.create_some_context(interactive=False)\n"
+            "cl.Program(context, 'kernel void f() {}').build()\n"
+        )
+        (child.directory / "builds.py").write_text(code)
+        done = child.python("-m", "kcl", "run", "builds.py", KCL_NO_CACHE=word)
+        assert done.returncode == 0
+        assert ("generater is no layer" in done.stderr) is ("generater" in word)
 
     def test_profiler(self, places):
         """A profiler runs the program, and the program may run a profiler."""
