@@ -48,9 +48,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
 
 
-def pytest_collection_finish():
+def pytest_collection():
     """Spare Python's collector the tests: a collection of all that they are takes a second."""
+    gc.disable()
+
+
+def pytest_collection_finish():
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -65,8 +70,8 @@ def pytest_runtest_makereport(item):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """Return one worker more than processors: tests wait for their children."""
-    return (os.cpu_count() or 1) + 1
+    """Return two workers more than processors: tests wait for their children, and for helpers."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_sessionfinish(session, exitstatus):

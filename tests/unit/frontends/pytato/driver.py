@@ -1,12 +1,15 @@
 """A program of the small language: what its environment asks for; prints results as JSON.
 
-python driver.py LANGUAGE CASE[,CASE...] [VALUE]
+python driver.py LANGUAGE CASE[,CASE...] [VALUE] [then CASE...]
+
+What stands after each `then` runs as a process of its own, after the one before: all are forked from what was imported.
 """
 
 import functools
 import gc
 import hashlib
 import json
+import os
 import sys
 import warnings
 import weakref
@@ -32,6 +35,17 @@ from pytools.persistent_dict import PersistentDict
 
 if "late" in sys.argv:
     kcl.install()
+
+requests = [text.split("\n") for text in "\n".join(sys.argv[2:]).split("\nthen\n")]
+for request in requests if requests[1:] else ():
+    if not (child := os.fork()):
+        sys.argv[2:] = request
+        break
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+else:
+    if requests[1:]:
+        sys.exit()
 
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)

@@ -156,7 +156,7 @@ def test_what_explains_a_large_graph_is_bounded(pt):
         parts = [pt.Scaled(x, 2, tags=(number, *long)) for number in range(terms)]
         return digest(pt.Sum((*parts, pt.Scaled(x, 2, tags=(*long, last))))).parts
 
-    small, large = explained(1, 100), explained(1, 2000)
+    small, large = explained(1, 100), explained(1, 500)
     for parts in (small, large):
         assert 20_000 < sum(len(one.name) + len(one.value) for one in parts) <= 30_000
         assert max(len(one.value) for one in parts) < 1_100

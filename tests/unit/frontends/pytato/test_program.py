@@ -33,9 +33,14 @@ class Program:
         }
         shutil.copytree(HERE / "language", self.language)
 
-    def __call__(self, case, *arguments, **environment):
-        words = HERE / "driver.py", self.language, case, *arguments
-        return json.loads(self.python(*words, **environment))
+    def __call__(self, *request, **environment):
+        return self.each(request, **environment)[0]
+
+    def each(self, *requests, **environment):
+        """Run cases one after the other, each in a process of its own that is forked from the imported packages."""
+        words = [word for request in requests for word in ("then", *request)][1:]
+        said = self.python(HERE / "driver.py", self.language, *words, **environment)
+        return [*map(json.loads, said.splitlines())]
 
     def python(self, *words, **environment):
         variables = {**os.environ, **self.variables, **environment}
@@ -101,8 +106,7 @@ def test_the_second_run_carries_nothing_out_and_warns_as_the_first(run, case, re
 
 
 def test_a_hit_has_the_data_of_its_own_graph(run):
-    run("data", 2)
-    found = run("data", 5)
+    _first, found = run.each(("data", 2), ("data", 5))
     assert found["calls"] == []
     assert found["result"] == out(data=5.0)
 
@@ -115,7 +119,7 @@ def test_a_hit_has_the_data_of_its_own_graph(run):
     ],
 )
 def test_another_value_is_another_result_and_what_no_key_holds_is_carried_out(run, case, is_keyed):
-    runs = [run(case, factor) for factor in (2, 3, 2)]
+    runs = run.each(*((case, factor) for factor in (2, 3, 2)))
     first, other, again = [one["result"] for one in runs]
     assert first == again != other
     if case == "constant":
@@ -127,7 +131,7 @@ def test_another_value_is_another_result_and_what_no_key_holds_is_carried_out(ru
 
 
 def test_code_that_was_changed_in_a_package_counts_by_its_content(run_again):
-    first, second = run_again("code", 3), run_again("code", 3)
+    first, second = run_again.each(*[("code", 3)] * 2)
     assert [first["calls"], second["calls"]] == [CALLS, []]
     assert first["result"] == second["result"] == out(scale=2.0)
 
@@ -140,14 +144,13 @@ def test_what_was_put_back_counts_no_more(run_again):
 
 def test_an_edited_package_makes_other_units_though_a_foreign_cache_is_warm(run, tmp_path):
     keep = tmp_path / "foreign"
-    for factor in (2, 4):
-        assert run("cached", factor, keep)["result"] == out(scale=float(factor))
-        assert run("cached", factor, keep)["calls"] == []
+    found = run.each(*(("cached", factor, keep) for factor in (2, 2, 4, 4)))
+    assert [one["result"] for one in found[::2]] == [out(scale=2.0), out(scale=4.0)]
+    assert [one["calls"] for one in found[1::2]] == [[], []]
     run.edit("arraycontext", "EXTRA = 1 ", "EXTRA = 3 ")
-    found = run("cached", 2, keep)
+    found, again = run.each(*[("cached", 2, keep)] * 2)
     assert found["result"] == out(scale=6.0)
-    assert found["calls"] == CALLS
-    assert run("cached", 2, keep)["calls"] == []
+    assert [found["calls"], again["calls"]] == [CALLS, []]
 
 
 def test_a_miss_names_the_node_and_the_package_that_changed(run):
@@ -177,7 +180,7 @@ def test_the_rows_of_a_large_graph_are_small(run, tmp_path):
 
 
 def test_a_number_that_changes_at_each_step_fills_no_cache(run):
-    runs = [run("steps", first) for first in (2, 2, 4, 3)]
+    runs = run.each(*(("steps", first) for first in (2, 2, 4, 3)))
     for first, told in zip((2, 2, 4, 3), runs, strict=True):
         assert told["result"] == [out(float(one)) for one in range(first, first + 6)]
     outcomes = [[one["stats"][name] for name in ("misses", "hits", "bypassed")] for one in runs]
@@ -194,12 +197,13 @@ def test_the_number_that_changes_has_the_line_that_made_its_node(run):
 
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
 def test_a_program_has_what_its_call_got(run, ask):
-    for _ in range(2):
-        outputs, owner = run("outputs,owner", 2, *ask)["result"]
+    asked, launched = ("outputs,owner", 2, *ask), ("outputs,owner", 2)
+    # a program that was asked is launched by the unit
+    *found, _first, second = run.each(asked, asked, launched, launched)
+    for outputs, owner in (one["result"] for one in found):
         assert outputs[:: len(ask) or 1] == [{"out": [0.0, 2.0, 4.0, 6.0]}] * 2
         assert owner == [[out(scale=2.0)] * 3, ["launched"] * (3 if ask else 0)]
-    run("outputs,owner", 2)  # a program that was asked is launched by the unit
-    assert run("outputs,owner", 2)["calls"] == []
+    assert second["calls"] == []
 
 
 @pytest.mark.parametrize("ask", [(), ("-", "ask")])
@@ -212,57 +216,62 @@ def test_the_order_of_outputs_decides_nothing(run, ask):
 
 
 def test_a_unit_that_cannot_be_made_as_it_was_is_an_error(run):
-    assert run("too_late")["result"] == "launched"
-    error = run("too_late")["result"]
+    first, second = run.each(*[("too_late",)] * 2)
+    assert first["result"] == "launched"
+    error = second["result"]
     assert "the program has changed since" in error
     assert "KCL_NO_CACHE=graph" in error
     assert run("too_late", KCL_NO_CACHE="graph")["result"] == "launched"
 
 
 def test_a_transformation_that_changes_its_owner_is_carried_out(run):
-    for _ in range(2):
-        told = run("counting")
+    for told in run.each(*[("counting",)] * 2):
         assert told["result"] == [[out(scale=one) for one in (2.0, 3.0, 4.0)], 4.0]
         assert told["calls"].count("scaled") == 3
 
 
 def test_a_transformation_that_reads_a_dictionary_on_disk_is_carried_out(run, tmp_path):
-    for factor, scale in ((2, 1.0), (3, 3.0), (5, 5.0), (2, 5.0)):
-        told = run("tuned", factor, tmp_path / "factors")
-        assert "scaled" in told["calls"]
-        assert told["result"] == out(scale=scale)
+    found = run.each(*(("tuned", factor, tmp_path / "factors") for factor in (2, 3, 5, 2)))
+    assert all("scaled" in told["calls"] for told in found)
+    assert [told["result"] for told in found] == [out(scale=one) for one in (1.0, 3.0, 5.0, 5.0)]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 def test_a_transformation_that_communicates_is_never_skipped(run):
-    for numbers in ([1, 1], [0, 1], [0, 1]):
-        told = run("ranks")
+    found = run.each(*[("ranks",)] * 3)
+    assert [told["numbers"] for told in found] == [[1, 1], [0, 1], [0, 1]]
+    for told in found:
         assert told["result"] == [out(scale=2.0)] * 2
-        assert told["numbers"] == numbers
         assert "it asks a communicator for 'allreduce'" in told["report"]
 
 
 def test_data_go_with_the_program_also_while_a_unit_lives_that_is_made_later(run):
-    for carried_out in (CALLS, []):
-        before, *unit = run("released")["result"]
+    found = run.each(("released",), ("freed",), ("released",), ("freed",))
+    for told, carried_out in zip(found[::2], (CALLS, []), strict=True):
+        before, *unit = told["result"]
         assert before == [True, *carried_out]
         assert unit == ["launched", out(data=3.0, scale=2.0), CALLS]
-        assert run("freed")["result"] is True
+    assert [told["result"] for told in found[1::2]] == [True, True]
 
 
 def test_data_go_with_the_program_where_only_its_transformation_is_new(run):
-    run("data", 3)
-    assert run("released")["result"][0][0] is True
+    _data, released = run.each(("data", 3), ("released",))
+    assert released["result"][0][0] is True
 
 
 def test_an_error_comes_where_it_comes_without_kcl(run):
-    for _ in range(2):
-        assert run("refused")["result"] == "no transformation for launched"
+    found = run.each(*[("refused",)] * 2)
+    assert [one["result"] for one in found] == ["no transformation for launched"] * 2
 
 
 def test_a_question_makes_the_program(run):
-    run("asked")
-    assert run("asked")["result"] == [[True, out()], [], "launched", out(), CALLS[:1]]
+    assert run.each(*[("asked",)] * 2)[1]["result"] == [
+        [True, out()],
+        [],
+        "launched",
+        out(),
+        CALLS[:1],
+    ]
 
 
 @pytest.mark.parametrize("layers", ["graph", "generator", "1"])
@@ -275,13 +284,13 @@ def test_a_switch_stops_the_look_up_of_graphs_alone(run_again, layers):
 
 
 def test_packages_may_be_imported_before_kcl(run):
-    first, second = run("transformed", 2, "late"), run("transformed", 2, "late")
+    first, second = run.each(*[("transformed", 2, "late")] * 2)
     assert first["result"] == second["result"] == out(scale=2.0)
     assert [first["calls"], second["calls"]] == [CALLS, []]
 
 
 def test_uninstall_puts_pytatos_function_back(run):
-    assert [run("uninstalled")["calls"] for _ in range(2)] == [CALLS[:1]] * 2
+    assert [one["calls"] for one in run.each(*[("uninstalled",)] * 2)] == [CALLS[:1]] * 2
 
 
 def same(one, other):
