@@ -195,10 +195,11 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             late=(
                 Field("time", "number", "when that was found last"),
                 _DRIVER,
-                Field("cache", "string", "the cache that did not see it"),
-                Field("variable", "string", "what was changed"),
-                Field("value", "string or null", "to what; null where it was removed"),
-                Field("words", "string", "the same as a sentence"),
+                Field(
+                    "words",
+                    "string",
+                    "the variable, how it changed, and the cache that did not see it",
+                ),
             ),
         ),
     ),

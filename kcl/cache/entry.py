@@ -156,7 +156,7 @@ def peek(start: bytes, size: int, marker: bytes = b"") -> tuple[bytes, dict[str,
     digest = hashlib.sha256(start[: _LENGTHS.size] + header).digest()
     if digest != start[_LENGTHS.size : _HEADER_DIGEST_END]:
         raise DamagedEntry("the digest over the entry's header does not fit its bytes")
-    return _read_header(header, size - end)[:2] if marker in header else None
+    return _read_header(header)[:2] if marker in header else None
 
 
 def key_from(encoded: bytes, expected: Key | None = None) -> Key:
@@ -200,20 +200,25 @@ def header_end(start: bytes, size: int | None = None) -> int:
     return end
 
 
-def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
-    """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
+def _read_header(
+    header: bytes, body_length: int | None = None
+) -> tuple[bytes, dict[str, Any], Layout]:
+    """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`.
+
+    Without the length of a body the parts are not read.
+    """
     # The members must be exactly those of the grammar: a missing, additional or mistyped one raises one of the errors
     # below. The separator cannot occur inside a JSON string, where its quotation marks would be escaped.
     key, _, rest = header.partition(b',"metadata":{')
     try:
         document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
-        metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))
+        metadata, parts = document.pop("metadata"), document.pop("parts")
+        layout = {} if body_length is None else _read_parts(parts)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     is_exact = key.startswith(b'{"key":') and type(metadata) is dict and not document
-    if (
-        not is_exact
-        or sum([stored for pieces in layout.values() for stored, _whole in pieces]) != body_length
+    if not is_exact or sum([stored for pieces in layout.values() for stored, _ in pieces]) != (
+        body_length or 0
     ):
         raise DamagedEntry(
             "the entry's header does not have the members, types and sizes of its format"

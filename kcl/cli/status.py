@@ -55,9 +55,9 @@ def status(everything: bool) -> output.Reply:
     chosen, waiting = settings.read(), misses.find_pending()
     totals = stats.add_up(journal.count_by_day(), ["layer"])
     own = [_describe_layer(name, totals.get((name,))) for name in settings.LAYERS]
-    late = journal.find_late()
+    below = [*map(_describe_foreign, ROWS)]
     facts: dict[str, Any] = {
-        "layers": [*own, *map(_describe_foreign, ROWS)],
+        "layers": [*own, *below],
         "max_size": chosen.max_size,
         "pins": space.read_pins(),
         "sites": [
@@ -72,7 +72,7 @@ def status(everything: bool) -> output.Reply:
             "elsewhere": waiting.devices(),
             "words": waiting.described(),
         },
-        "late": [{name: note[name] for name in note if name != "program"} for note in late],
+        "late": journal.find_late(),
         "notes": list(chosen.rejected),
     }
 
@@ -82,7 +82,13 @@ def status(everything: bool) -> output.Reply:
         for line in _write_lines(facts):
             output.say(line)
 
-    return lambda: facts, show, any(row["fault"] for row in own)
+    def as_json() -> dict[str, Any]:
+        for row in below:
+            name = row["layer"]
+            row |= {"version": contents.version(name), "here": contents.is_here(name)}
+        return facts
+
+    return as_json, show, any(row["fault"] for row in own)
 
 
 def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
@@ -117,8 +123,6 @@ def _describe_foreign(name: str) -> dict[str, Any]:
         "on": not off,
         "reason": off,
         **_describe_place(foreign.place(name), contents.measure(name)),
-        "version": contents.version(name),
-        "here": contents.is_here(name),
     }
 
 
@@ -171,8 +175,9 @@ def _is_usual(row: Mapping[str, Any]) -> bool:
     """Return True for a cache that is here, or holds something, or that the user switched off."""
     if row["bytes"] or row["kind"] == NEIGHBOUR:
         return bool(row["bytes"])
-    is_seldom = row["kind"] == KCL and not layers.TABLE[row["layer"]].always
-    return not row["on"] or (row["here"] and not is_seldom)
+    is_kcl = row["kind"] == KCL
+    is_shown = layers.TABLE[row["layer"]].always if is_kcl else contents.is_here(row["layer"])
+    return not row["on"] or is_shown
 
 
 def _is_counted(row: Mapping[str, Any]) -> bool:

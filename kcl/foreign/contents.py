@@ -6,6 +6,7 @@ owner counts as there. No owner is loaded.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import sqlite3
@@ -13,8 +14,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from importlib import metadata
-from pathlib import Path
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from kcl import foreign
@@ -65,14 +65,14 @@ def measure(name: str) -> Contents:
 
 def count(paths: Iterable[str], counting: str) -> Contents:
     """Count files, also below directories. An entry is a file whose name matches `counting`, or each row for "rows"."""
-    entries = size = 0
+    is_entry, entries, size = re.compile(counting).fullmatch, 0, 0
     oldest, newest, fault = 0.0, 0.0, ""
     for path, status in _walk(paths):
         size += status.st_size
         oldest = min(oldest or status.st_mtime, status.st_mtime)
         newest = max(newest, status.st_mtime)
         if counting != "rows":
-            entries += bool(re.fullmatch(counting, os.path.basename(path)))
+            entries += bool(is_entry(os.path.basename(path)))
         elif not path.endswith(trust.SIDECARS):
             try:
                 entries += _count_rows(path)
@@ -94,16 +94,24 @@ def add_up(parts: Sequence[Contents]) -> Contents:
 
 def version(name: str) -> str:
     """Return the version of the owner in this Python; empty for a driver of the system."""
-    package = ROWS[name].package
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package) if package else ""
+    if package := ROWS[name].package:
+        # This import takes 15 ms.
+        from importlib import metadata
+
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(package)
     return ""
 
 
 def is_here(name: str) -> bool:
     """Return True if the owner of the cache `name` is on this machine."""
-    icd = ROWS[name].icd
-    return sys.platform != "linux" or bool(icd and icd in _read_icd_files()) or bool(version(name))
+    icd, module = ROWS[name].icd, ROWS[name].package.replace("-", "_")
+    return (
+        sys.platform != "linux"
+        or bool(icd and icd in _read_icd_files())
+        or module in sys.modules
+        or bool((module and find_spec(module)) or version(name))
+    )
 
 
 def is_platform_here(platform: str) -> bool:
@@ -119,13 +127,11 @@ def _read_icd_files() -> str:
         for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
     ]
     listed = [part for value in values if value for part in value.split(os.pathsep)]
-    files = [
-        file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))
-    ]
     texts = []
-    for file in files:
-        with suppress(OSError):
-            texts.append(file.read_text("utf-8", "replace"))
+    for place in (*listed, *FOLDERS):
+        for file in (place, *glob.glob(os.path.join(glob.escape(place), "*.icd"))):
+            with suppress(OSError), open(file, encoding="utf-8", errors="replace") as stream:
+                texts.append(stream.read())
     return "\n".join([*listed, *texts])
 
 

@@ -8,43 +8,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from kcl import foreign
 from kcl.foreign import contents
 from kcl.foreign.table import ROWS, CacheRow
 
-# A change that its owner did not see, with the members cache, variable, value and words of `kcl status --json`.
-LateSwitch = dict[str, Any]
 
-
-def find() -> list[LateSwitch]:
-    """Return the changes that came too late in this process, by cache."""
+def find() -> list[str]:
+    """Return the changes that came too late in this process, in words, by cache."""
     _start, first, now = foreign.environments()
-    late = {
-        ("kcl", variable): "kcl, read when a layer is first used"
+    late = [
+        (variable, "kcl, read when a layer is first used")
         for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT")
         if now.get(variable) != first.get(variable)
-    }
+    ]
     for name, row in ROWS.items():
         variable = (
             _find_in_module(row, now) if row.flag is not None else _find_in_driver(row, first, now)
         )
         if variable and contents.is_here(name):
-            late[name, variable] = f"{row.title}, read {row.read}"
+            late.append((variable, f"{row.title}, read {row.read}"))
     return [
-        {
-            "cache": name,
-            "variable": variable,
-            "value": now.get(variable),
-            "words": f"{_describe_change(variable, now)} too late for {owner}",
-        }
-        for (name, variable), owner in late.items()
+        f"{variable}={now[variable]} was set too late for {owner}"
+        if variable in now
+        else f"{variable} was removed too late for {owner}"
+        for variable, owner in late
     ]
-
-
-def _describe_change(variable: str, now: Mapping[str, str]) -> str:
-    return f"{variable}={now[variable]} was set" if variable in now else f"{variable} was removed"
 
 
 def _find_in_module(row: CacheRow, now: Mapping[str, str]) -> str:

@@ -84,24 +84,19 @@ class ListedEntry:
     ) -> None:
         self._key, self.metadata = key, metadata
         self.layer, self.address, self.size, self._store = layer, address, stat.size, store
-        # A damaged header may hold anything: a wrong type counts as nothing known.
-        created, seconds = (
-            float(number) if isinstance(number, (int, float)) else 0.0
-            for number in map(metadata.get, ("created", "seconds"))
-        )
-        device, platform = (
-            names if isinstance(names, dict) else {}
-            for names in map(metadata.get, ("device", "platform"))
-        )
+        # The digest of the key.
+        self.digest = address[-64:]
+        created = _read_number(metadata, "created")
         self.modified = stat.used or created
-        self.built, self.seconds = created or self.modified, seconds
-        self.kernel, self.program = (
-            str(metadata.get("kernel", "")),
-            str(metadata.get("program", ""))[:_PROGRAM],
-        )
+        self.built, self.seconds = created or self.modified, _read_number(metadata, "seconds")
+        self.kernel = str(metadata.get("kernel", ""))
+        self.program = str(metadata.get("program", ""))[:_PROGRAM]
         self.kind = _find_kind(layer, metadata)
         self.is_shown = self.kind not in (BASE, PROOFS, FACTS)
-        self.device, self.platform = str(device.get("name", "")), str(platform.get("name", ""))
+        self.device, self.platform = (
+            _read_name(metadata, "device"),
+            _read_name(metadata, "platform"),
+        )
 
     @computed_once
     def key(self) -> Key:
@@ -133,11 +128,6 @@ class ListedEntry:
         if blob is None:
             raise KeyError(address)
         return entry_at(address, blob)
-
-    @property
-    def digest(self) -> str:
-        """The digest of the key, as in the address."""
-        return self.address[-64:]
 
     @computed_once
     def recipe(self) -> RecipeSummary:
@@ -283,6 +273,17 @@ def find_named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     ]
 
 
+def _read_number(metadata: Mapping[str, Any], name: str) -> float:
+    """Return a number; a damaged header may hold anything: a wrong type counts as nothing known."""
+    number = metadata.get(name)
+    return float(number) if isinstance(number, (int, float)) else 0.0
+
+
+def _read_name(metadata: Mapping[str, Any], what: str) -> str:
+    facts = metadata.get(what)
+    return str(facts.get("name", "")) if isinstance(facts, dict) else ""
+
+
 def _find_kind(layer: str, metadata: Mapping[str, Any]) -> str:
     if layer != settings.GENERATOR:
         # The metadata of facts has them under this name.
@@ -299,11 +300,14 @@ def read_store(
     marker = b"" if all_rows or layer != settings.GENERATOR else _IS_CODE
     try:
         for address, start in store.heads(_HEAD):
+            head: Head | Exception | None = start
             try:
-                head = _read_whole(store, address, start)
-                # Another process may have removed the entry in between.
-                parsed = head and peek(head[1], head[0].size, marker)
-                if head and parsed:
+                if isinstance(head, Exception):
+                    raise head
+                if head and len(head[1]) == _HEAD < (end := header_end(head[1])):
+                    # Another process may remove the entry meanwhile.
+                    head = store.head(address, end)
+                if head and (parsed := peek(head[1], head[0].size, marker)):
                     entry = ListedEntry(layer, address, head[0], *parsed, store)
                     if all_rows or entry.is_shown:
                         yield entry
@@ -315,14 +319,6 @@ def read_store(
         # A database without its table is one that another process makes at this moment.
         if "no such table" not in str(error):
             faults.append(Refusal(layer, store.location, str(error)))
-
-
-def _read_whole(store: layers.Files, address: str, head: Head | Exception) -> Head | None:
-    """Return the head of an entry with the whole header, which may be longer than what was read."""
-    if isinstance(head, Exception):
-        raise head
-    end = header_end(head[1])
-    return store.head(address, end) if len(head[1]) == _HEAD < end else head
 
 
 def _find_file(store: layers.Files, address: str) -> str:

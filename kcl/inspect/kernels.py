@@ -159,8 +159,7 @@ def find_last_run(driver: str | None = None, limit: int = MOST_EXPLAINED) -> Run
         return None
     history, names = journal.last_misses(), {record["name"] for record in run}
     missed = [note for note in history if note.record["name"] in names]
-    late = [note["words"] for note in journal.find_late() if note["program"] == run[0]["program"]]
-    remarks = [remark for record in run for remark in record["remarks"]]
+    remarks = [words for record in run for words in (*record["remarks"], *record["late"])]
     return Run(
         run[0]["driver"],
         tuple(sorted({record["pid"] for record in run})),
@@ -168,7 +167,7 @@ def find_last_run(driver: str | None = None, limit: int = MOST_EXPLAINED) -> Run
         run[0]["ended"],
         _count_layers(run),
         group_records(run, missed),
-        list(dict.fromkeys([*remarks, *late])),
+        list(dict.fromkeys(remarks)),
         *misses.explain_last(missed, history, limit),
     )
 

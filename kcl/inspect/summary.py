@@ -135,6 +135,6 @@ def _collect_remarks() -> list[str]:
     waiting = misses.find_pending()
     return [
         *records.explain_loopy(),
-        *(switch["words"] for switch in records.find_late_switches()),
+        *records.find_late_switches(),
         *(() if waiting.helper else waiting.described()),
     ]

@@ -43,7 +43,7 @@ class TestSchema:
     def test_filled(self, warm):
         """What the commands print of a cache that was used, damaged and told of late switches."""
         option.cache_dir(warm.child.cache)
-        late_switching.leave(late_switching.switch("POCL_KERNEL_CACHE", None, "too late"))
+        late_switching.leave("too late")
         address, entry = warm.binary_of("typed")
         assert differs("status", said := printed("status")) == []
         assert {row["kind"] for row in said["layers"]} == {"kcl", "below", "neighbour"}

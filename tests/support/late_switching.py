@@ -5,11 +5,6 @@ from kcl.base.events import Event
 from kcl.inspect.history import records
 
 
-def switch(variable, value, words):
-    """Return a switch of PoCL's cache that came too late."""
-    return {"cache": "pocl", "variable": variable, "value": value, "words": words}
-
-
 def leave(*late):
     """Do what a program does that had a look-up, and whose switches came too late."""
     events.emit(Event("binary", "axpy", "", "hit", "", 0.0, 1))

@@ -49,13 +49,25 @@ def lines(
     """Return the lines of a table of texts: numbers are aligned to the right, words to the left."""
     texts = [[_printable(row[index]) for row in rows] for index in range(len(columns))]
     widths = _choose_widths(columns, texts, room)
-    blank = [" " * width for width in widths.values()]
-    laid_out = [_lay_out(columns[index], texts[index], width) for index, width in widths.items()]
-    parts = (line for row in zip(*laid_out, strict=True) for line in itertools.zip_longest(*row))
-    return [
-        _GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip()
-        for line in parts
-    ]
+    shown = [(columns[index], texts[index], width) for index, width in widths.items()]
+    form = _GAP.join(
+        f"{{:{'>' if _is_numeric(cells) else '<'}{width}}}" for _column, cells, width in shown
+    )
+    parts: Iterable[tuple[str, ...]] = zip(
+        *([column.title, *cells] for column, cells, _width in shown), strict=True
+    )
+    # With endless room no cell is shortened, and each row is one line.
+    if room is not None:
+        rules = [(column.give, width) for column, _cells, width in shown]
+        parts = (
+            line
+            for cells in parts
+            for line in itertools.zip_longest(
+                *(_shorten(cell, *rule) for cell, rule in zip(cells, rules, strict=True)),
+                fillvalue="",
+            )
+        )
+    return [form.format(*line).rstrip() for line in parts]
 
 
 def _choose_widths(
@@ -86,15 +98,6 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
-def _lay_out(column: Column, cells: Sequence[str], width: int) -> list[list[str]]:
-    """Return the lines of the title and of each cell of a column, all of one width."""
-    pad = str.rjust if _is_numeric(cells) else str.ljust
-    return [
-        [pad(line, width) for line in _shorten(cell, column.give, width)]
-        for cell in [column.title, *cells]
-    ]
-
-
 def _shorten(cell: str, give: str, width: int) -> list[str]:
     """Return the lines of a cell, shortened by its rule."""
     if len(cell) <= width or not give:
@@ -109,8 +112,9 @@ def _shorten(cell: str, give: str, width: int) -> list[str]:
 
 def _is_numeric(cells: Sequence[str]) -> bool:
     """Return True if the cells of a column are numbers, with a unit or without; empty cells do not count."""
-    words = [cell.partition(" ")[0].replace(".", "", 1) for cell in cells if cell]
-    return bool(words) and all(map(str.isdigit, words))
+    return any(cells) and all(
+        cell.partition(" ")[0].replace(".", "", 1).isdigit() for cell in cells if cell
+    )
 
 
 def _printable(cell: str) -> str:

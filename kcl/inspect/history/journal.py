@@ -124,20 +124,15 @@ def last_run(driver: str | None = None) -> list[Record]:
 
 
 def find_late() -> list[dict[str, Any]]:
-    """Return the switches of the last week that came too late, newest first; a repeated switch appears once.
+    """Return the switches of the last week that came too late, newest first; a repeated one appears once.
 
-    Each has the members of a late switch, the `driver` and its path `program`, and the `time` of the last one.
+    Each has its `words`, the `driver`, and the `time` of the last one.
     """
-    notes = [
-        {"time": moment, "driver": record["driver"], "program": record["program"], **switch}
-        for record in _read_records()
-        for moment, switch in record["late"]
-        if moment > time.time() - AGE
-    ]
-    newest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for note in sorted(notes, key=lambda note: -note["time"]):
-        _time, *same = note.values()
-        newest.setdefault(tuple(same), note)
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in sorted(_read_records(b'"late":["'), key=lambda record: -record["ended"]):
+        note = {"time": record["ended"], "driver": record["driver"]}
+        for words in record["late"] if record["ended"] > time.time() - AGE else ():
+            newest.setdefault((record["program"], words), {**note, "words": words})
     return [*newest.values()][:_LATE]
 
 
@@ -179,8 +174,8 @@ def _read_misses(record: Record) -> Iterator[MissNote]:
         )
 
 
-def _read_records() -> list[Record]:
-    """Return the readable records. Raises nothing."""
+def _read_records(holding: bytes = b"") -> list[Record]:
+    """Return the readable records that hold these bytes, which a text would escape. Raises nothing."""
     # Each process has a record of its own: folding them into one took a lock and 140 lines.
     readable: list[Record] = []
     with suppress(*FAULTS):
@@ -189,7 +184,7 @@ def _read_records() -> list[Record]:
             try:
                 blob = store.get(place) or b""
                 # Other bytes are of another kcl, or of a record that is being removed.
-                if blob.startswith(b'{"format":%d,' % FORMAT):
+                if blob.startswith(b'{"format":%d,' % FORMAT) and holding in blob:
                     readable.append(json.loads(blob))
                     # Without a path the short name stands for it.
                     readable[-1].setdefault("program", readable[-1]["driver"])

@@ -1,6 +1,6 @@
 """Records: the statistics of a process, one file for each, as one line of JSON.
 
-    record = {"format": 5, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
+    record = {"format": 6, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
               "remarks": [...],
               "asked":   {digits: [kernel, [parameter...]]},          the first digits of the digest of an entry
               "tallies": [[layer, kernel, counter...]...],
@@ -8,7 +8,7 @@
               "parts":   [[name, value]...],
               "missed":  [[time, [field of `kcl.base.events.Event`...], key, texts, parameters]...],
                                                                       a key is a list of indices into "parts"
-              "late":    [[time, late switch]...]}                    as `kcl.foreign.late_switches` finds it
+              "late":    [...]}                                       the words of `kcl.foreign.late_switches`
 
 A process that writes again replaces its record. Any number of processes write at once and lose nothing. A process needs
 only this part of the journal at its end, hence there are no classes here, which take long to make.
@@ -21,7 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcl import foreign
 from kcl.base import events, process, settings
@@ -30,10 +30,7 @@ from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
-if TYPE_CHECKING:
-    from kcl.foreign.late_switches import LateSwitch
-
-FORMAT = 5
+FORMAT = 6
 COUNTERS = ("hits", "misses", "defaults", "bypassed", "errors", "seconds", "saved", "bytes")
 # The counters of look-ups.
 OUTCOMES = COUNTERS[:5]
@@ -73,7 +70,7 @@ def begin() -> None:
         run().begin()
 
 
-def write(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> bool:
+def write(remarks: Sequence[str] = (), late: Sequence[str] = ()) -> bool:
     """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
     `remarks` are what its report says beside the counters, `late` the switches that came too late.
@@ -103,7 +100,7 @@ def _write(record: Record) -> bool:
         return False
 
 
-def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = ()) -> Record:
+def describe_process(remarks: Sequence[str] = (), late: Sequence[str] = ()) -> Record:
     """Return the record of this process so far."""
     collected, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
     # The run began with its first look-up: events note the end of one, and how long it took.
@@ -124,7 +121,7 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
         ],
         "uses": {digest[:DIGITS]: used for digest, used in collected.uses.items()},
         "missed": [_describe_miss(noted, parts) for noted in collected.noted],
-        "late": [(now, switch) for switch in late],
+        "late": list(late),
         "parts": list(parts),
     }
 
@@ -138,7 +135,7 @@ def explain_loopy() -> list[str]:
     return about_loopy.remarks()
 
 
-def find_late_switches() -> list[LateSwitch]:
+def find_late_switches() -> list[str]:
     """Return the switches that came too late in this process."""
     if not foreign.has_changed():
         return []

@@ -25,6 +25,24 @@ def said():
     return document, {row["layer"]: row for row in document["layers"]}
 
 
+IMPORTS = """
+import contextlib, io, json, sys
+from kcl import cli
+imported = []
+for arguments in (["status"], ["status", "--json"]):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        cli.main(arguments)
+    imported.append("importlib.metadata" in sys.modules)
+print(json.dumps(imported))
+"""
+
+
+@pytest.mark.one_platform
+def test_imports(child):
+    """The versions of packages, whose import is slow, are read for --json alone."""
+    assert child.json(IMPORTS) == [False, True]
+
+
 @pytest.mark.one_platform
 class TestJson:
     def test_layers(self, warm, monkeypatch):
@@ -117,7 +135,7 @@ class TestText:
 
     def test_late(self, monkeypatch):
         """A switch that came too late in a program of the last week is said; so is a setting that is not understood."""
-        late_switching.leave(late_switching.switch("POCL_CACHE_DIR", "/x", "/x was set too late"))
+        late_switching.leave("/x was set too late")
         (late,) = said()[0]["late"]
         assert f"{late['driver']} (<1 s ago): /x was set too late\n" in status()
         monkeypatch.setenv("KCL_STRICT", "hits")

@@ -117,9 +117,14 @@ class TestIsHere:
         assert contents.is_platform_here(name)
 
     def test_package(self, monkeypatch):
-        """A package that is installed is here, and where nothing can be known the owner may be."""
-        assert not contents.is_here("loopy")
-        monkeypatch.setattr(contents, "version", lambda name: "1" if name == "loopy" else "")
+        """A package that can be imported is here, and where nothing can be known the owner may be."""
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "path", [])
+            patch.delitem(sys.modules, "loopy", raising=False)
+            assert not contents.is_here("loopy")
         assert contents.is_here("loopy")
+        assert not contents.is_here("intel")
+        monkeypatch.setattr(contents, "version", lambda name: "1" if name == "intel" else "")
+        assert contents.is_here("intel")
         monkeypatch.setattr(sys, "platform", "darwin")
         assert contents.is_here("cuda")
