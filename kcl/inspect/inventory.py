@@ -33,18 +33,18 @@ from kcl.foreign.contents import Contents
 K = TypeVar("K")
 T = TypeVar("T")
 
-# Bytes that hold most headers. A longer header is read again.
+# The bytes that are read first, enough for most headers. A longer header needs a second read.
 _HEAD = 4096
 # Digits of the digest of a program's text: enough to tell the programs of a cache apart.
 _PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
-# The start of a header of an entry with code, as SQL looks for it among so many first bytes; inside of a text it would
+# The text by which SQL finds entries with code, and the number of first bytes that it searches; inside of a text it would
 # be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 # The header of an entry without code lacks this, and a listing of code need not parse it.
 _IS_CODE = b'"function":'
 
-# The kinds of rows of the generator layer, and what the tuning layer keeps beside its tables.
+# The kinds of rows of the generator layer; FACTS are the outcomes of candidates in the tuning layer.
 CODE, BASE, PROOFS, FACTS = "code", "base", "proofs", "facts"
 # In the key of a row for certain dtypes this part follows the parts of its base row, and the dtypes follow it.
 _SPECIAL = Part("row", "special")
@@ -62,9 +62,9 @@ class RecipeSummary(NamedTuple):
 
 
 class ListedEntry:
-    """An entry by its header; `size` is that of the whole, in bytes.
+    """An entry of which only the header was read; `size` is that of the whole entry, in bytes.
 
-    `kind` is the layer, but for these: of the generator layer it is "code", "base" for a row that leads to code, or
+    `kind` is the name of the layer, except: in the generator layer it is "code", "base" for a row that leads to code, or
     "proofs" for what earlier runs proved of recorded calls; of the tuning layer it is "facts" for the outcomes of
     candidates. `is_shown` is False for base rows, proofs and facts.
 
@@ -114,7 +114,7 @@ class ListedEntry:
         return _write_place(self.file, self.address)
 
     def read(self, with_texts: bool = False) -> Entry:
-        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError.
+        """Return the verified entry; raises KeyError if it was removed, CacheFault, or OSError.
 
         `with_texts` asks for the row that holds the texts of a recipe: the base row, of a row that has one.
         """
@@ -131,7 +131,7 @@ class ListedEntry:
 
     @computed_once
     def recipe(self) -> RecipeSummary:
-        """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
+        """The recipe of generated code, as far as the entry has it. For a program: its line, with options and headers."""
         try:
             if self.layer == settings.BINARY:
                 words = read_options(self) + [
@@ -165,12 +165,12 @@ def find_base_key(key: Key) -> Key:
 
 
 def identify_launch(entry: ListedEntry | Entry) -> tuple[str, str]:
-    """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
+    """Return the digest of the OpenCL C, and the names of the launched kernels, which together decide the invoker."""
     return entry.metadata.get("program", ""), repr(entry.metadata.get("kernels"))
 
 
 class Refusal(NamedTuple):
-    """A place that is left alone or cannot be read, and why."""
+    """A file or folder that cannot be read, or must not be changed, with the reason."""
 
     cache: str
     place: str
@@ -338,7 +338,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    # Of the binary layer all are shown.
+    # All entries of the binary layer are shown, so the files are counted.
     if layer != settings.BINARY:
         return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
     return measured

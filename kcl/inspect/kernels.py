@@ -1,4 +1,4 @@
-"""A run: its look-ups kernel by kernel, from the records of its processes, and from the entries.
+"""The look-ups of a run, grouped by kernel; they are taken from the records of its processes and from the entries.
 
 `Run` is the content of a report: `kcl report` renders it as text, as JSON and as a page, and a process that ends adds
 it to a file.
@@ -31,7 +31,7 @@ Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
 
 class LookSummary(NamedTuple):
-    """The look-ups of one kernel in one layer with the same end, hits too: a journal counts those, and lists the others.
+    """The look-ups of one kernel in one layer that ended in the same way.
 
     `time` is when the last one ended, 0 if unknown. `key` is the digest of the entry, empty if it is not known. `seconds`
     and `saved` are sums over the look-ups. `parameters` are the texts of the parameters of the recipe that asked, None
@@ -59,12 +59,12 @@ class KernelRow(NamedTuple):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """The parameters of the recipe as text; empty where they are not known."""
+        """The parameters of the recipe as text; empty if they are unknown."""
         return next((look.parameters for look in self.looks if look.parameters is not None), {})
 
     @property
     def dtypes(self) -> Mapping[str, str]:
-        """The dtypes of the arguments by name; empty where they are not known."""
+        """The dtypes of the arguments by name; empty if they are unknown."""
         texts = next((entry.recipe.dtypes for entry in self.stored if entry.recipe.dtypes), {})
         return {name: dtype(text) for name, text in texts.items()}
 
@@ -92,7 +92,7 @@ class KernelRow(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The OpenCL C, read from an entry; empty where none has it."""
+        """The OpenCL C, read from an entry; empty if no entry has it."""
         entry = inventory.read(self.stored[0], []) if self.stored else None
         return "" if entry is None else entry.parts.get("source.cl", b"").decode("utf-8", "replace")
 
@@ -316,7 +316,7 @@ def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> b
 
 
 def identify_text(entry: ListedEntry) -> tuple[str, ...]:
-    """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
+    """Return what tells one program from another: the digest of its OpenCL C, and the macros in its build options."""
     return entry.program, *sorted(_MACRO.findall(" ".join(inventory.read_options(entry))))
 
 
@@ -339,7 +339,7 @@ def write_table(kernels: Sequence[KernelRow]) -> list[str]:
 
 
 def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; if that is not unique, add dtypes, or else the key.
 
     Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """

@@ -46,7 +46,7 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, Arguments], object]
 
 _DECISIONS = 1024  # that a chooser remembers
-# If the defaults are not valid, the first valid choice among so many runs.
+# If the defaults are not valid, this many choices are searched for a valid one to run.
 _LOOKED = 4096
 # The most choices of a row whose code a launch generates to compare it. Each takes time, and after an upgrade of loopy
 # the code of all of them may have changed.
@@ -93,11 +93,11 @@ class ByTable:
 
     def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         arguments = call.arguments
-        given = {name: value for name, value in arguments.items() if name not in free}
-        self.name, self.function, self.parameters = call.name, call.function, given
+        fixed = {name: value for name, value in arguments.items() if name not in free}
+        self.name, self.function, self.parameters = call.name, call.function, fixed
         self.sizes, self.space = sizes, space
         self.defaults: Choice = {name: arguments[name] for name in free}
-        self.given = {name: given[name] for name in space.lists if name in given}
+        self.given = {name: fixed[name] for name in space.lists if name in fixed}
         # The sizes that the recipe takes. The others are for the table and for predicates only.
         self._own = sizes.of_recipe(call.function)
         self.has_variants = bool(self._own.texts)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kcl.programs.stage import Build
 
 SERVED = 8  # choices of a row
-# A row is used for sizes up to so many times larger or smaller than its own.
+# A row is used for sizes up to this many times larger or smaller than its own.
 _FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the metadata with their list
@@ -256,7 +256,7 @@ def digest_questions(subject: Key | None) -> str:
 
 
 def name_note(function: Any, case: Iterable[Part]) -> str:
-    """Return the name of the note that has the key of the recipe's last table, whatever its code was then."""
+    """Return the name of the note with the key of the recipe's last table; it does not depend on the recipe's code."""
     module = function.__module__ or ""
     # The module of each program is `__main__`, so the program's path is used instead.
     if module == "__main__":

@@ -35,7 +35,7 @@ _OURS = "_kcl_units"
 
 
 class UnitKernels:
-    """The last Kernels of a unit, by entry point. A copy of the unit starts without."""
+    """The last Kernels of a unit, by entry point. A copy of the unit starts without any."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -147,7 +147,7 @@ def _kernel(unit: Any, entrypoint: str, holder: Any) -> Any:
     try:
         key = made.key()
     except UnknownInput:
-        # Without a key each executor generates anew.
+        # Without a key the code of one executor cannot serve another.
         return port("kernels").kernel_of(made, holder)
     line = kernel and port("kernels").chooser_of(kernel)
     if (
