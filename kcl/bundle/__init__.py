@@ -1,6 +1,6 @@
-"""A warm cache as bytes: what this process used, saved as one bundle and loaded elsewhere.
+"""Bundles: save the cache entries that this process used as bytes, and load them on another machine.
 
-`kcl.bundle.format` has the grammar of a bundle, `kcl.bundle.contents` its entries, `kcl.bundle.info` the report.
+`kcl.bundle.format` has the format, `kcl.bundle.contents` selects and stores entries, `kcl.bundle.info` has the report.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kcl.errors import CacheFault, DamagedEntry
 
 
 def save_artifacts() -> tuple[bytes, CacheInfo]:
-    """Return a bundle of the entries that this process used, made or loaded, and the report on it.
+    """Return a bundle of the entries that this process looked up, made or loaded, and the report on it.
 
-    The entries are completed first, as by `kcl.flush`; `CacheInfo.left_out` names those that stayed incomplete, and the
-    programs that stay at home. Raises nothing, unless `KCL_STRICT=fault`. Thread-safe.
+    The entries are completed first, as by `kcl.flush`. `CacheInfo.left_out` names those that are still incomplete, and the
+    programs that must stay on this machine. Raises nothing, unless `KCL_STRICT=fault`. Thread-safe.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> data, info = kcl.save_artifacts()
@@ -39,11 +39,12 @@ def save_artifacts() -> tuple[bytes, CacheInfo]:
 
 
 def load_artifacts(data: bytes | str | os.PathLike[str]) -> CacheInfo:
-    """Store the entries of a bundle, given as bytes or as a path, in the cache; return the report on it.
+    """Store the entries of a bundle, which is bytes or a path, in the cache; return the report on it.
 
-    An entry that is there stays, unless the new one has more. Those that cannot hit here are stored as well. A bundle
-    runs code as you: load only what you trust. No platform is asked, so a fork may follow. Raises OSError for a file
-    that cannot be read, and nothing for any content, unless `KCL_STRICT=fault`. Thread-safe.
+    An entry that the cache has already is replaced only if the new one contains more. Entries that cannot hit on this
+    machine are stored, too. The code in a bundle runs with your rights: load only bundles that you trust. No OpenCL
+    platform is used, so the process may fork afterwards. Raises OSError for a file that cannot be read; faults of the
+    content raise nothing, unless `KCL_STRICT=fault`. Thread-safe.
 
     >>> kcl.load_artifacts(b"no bundle").empty()
     True
@@ -56,7 +57,7 @@ def load_artifacts(data: bytes | str | os.PathLike[str]) -> CacheInfo:
 
 
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
-    """Do as `kcl.save_artifacts`, and return None for an empty bundle, as torch's function of this name.
+    """Save as `kcl.save_artifacts` does; return None for an empty bundle, as torch's function of this name does.
 
     >>> kcl.save_cache_artifacts() is None
     True
@@ -66,7 +67,7 @@ def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
 
 
 def load_cache_artifacts(serialized_artifacts: bytes | str | os.PathLike[str]) -> CacheInfo | None:
-    """Do as `kcl.load_artifacts`, and return None if nothing came, as torch's function of this name.
+    """Load as `kcl.load_artifacts` does; return None if no entry came, as torch's function of this name does.
 
     >>> kcl.load_cache_artifacts(b"no bundle") is None
     True
@@ -77,18 +78,18 @@ def load_cache_artifacts(serialized_artifacts: bytes | str | os.PathLike[str]) -
 
 @contextmanager
 def artifacts(path: str | os.PathLike[str]) -> Iterator[CacheInfo]:
-    """Load the bundle in a file if it is there; after the block, add what this run used and the file lacks.
+    """Load the bundle in a file if the file exists; after the block, add the entries that this run used and it lacks.
 
-    The file is replaced whole; of several processes the last one wins. An error in the block does not keep it from
-    being saved. It is loaded unasked, so it must belong to you or to root, and nobody else may write it; else it is
-    ignored with a warning. A place that cannot be written is one warning, too.
+    The file is replaced as a whole; if several processes write it, the last one wins. It is written even if the block
+    raises. The file must belong to you or to root, and nobody else may be able to write it; otherwise it is ignored with a
+    warning. A path that cannot be written gives a warning, too.
 
     >>> with kcl.artifacts("app.kclb"):
     ...     event, outputs = doubled()(queue, x=x)
     >>> kcl.load_artifacts("app.kclb").empty()
     False
     """
-    # The block may change the working directory.
+    # The path is made absolute now, since the block may change the working directory.
     file, info = os.path.abspath(path), CacheInfo()
     with _warn_on_fault(file), suppress(FileNotFoundError):
         info = load_artifacts(read_file(file, trusted=True))
@@ -101,7 +102,7 @@ def artifacts(path: str | os.PathLike[str]) -> Iterator[CacheInfo]:
 
 @contextmanager
 def _warn_on_fault(file: str) -> Iterator[None]:
-    """Turn an error of the block into one warning; the file stays as it is."""
+    """Turn an error in the block into a warning; the file is then left unchanged."""
     try:
         yield
     except Exception as error:
@@ -113,7 +114,7 @@ def _warn_on_fault(file: str) -> Iterator[None]:
 
 
 def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") -> CacheInfo:
-    """Store the entries of a bundle as `contents.store` does; the report has the faults."""
+    """Store the entries of a bundle as `contents.store` does; an error becomes a part of the report."""
     info = CacheInfo(len(blob))
     try:
         contents.store(blob, info, usable, into, signer)
@@ -123,9 +124,9 @@ def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") ->
 
 
 def _add_to(file: str) -> None:
-    """Add what this process used to a bundle, unless it holds that already."""
+    """Add the entries that this process used to a bundle file; leave it alone if it has them."""
     before: contents.Contents = {}
-    # A file that is missing or damaged is written anew.
+    # A missing or damaged file is replaced by a new bundle.
     with suppress(FileNotFoundError, DamagedEntry):
         before = dict(contents.unpack(read_file(file, trusted=True), CacheInfo()))
     if new := contents.improvements(before, contents.collect_used(CacheInfo())):
@@ -133,29 +134,32 @@ def _add_to(file: str) -> None:
 
 
 def write(file: str, entries: contents.Contents, info: CacheInfo) -> None:
-    """Write a bundle to a file, whole or not at all; raises OSError, and CacheFault above the limits."""
+    """Write a bundle to a file, as a whole or not at all; raises OSError, and CacheFault if it is too large."""
     publish(os.path.abspath(file), _pack(entries, info), 0o644)  # less the umask
 
 
 def _pack(entries: contents.Contents, info: CacheInfo) -> bytes:
-    """Return the bundle of entries in the order of their places, so that equal contents are equal bytes."""
+    """Return the bundle of entries, sorted by layer and address, so that equal entries give equal bytes."""
     return contents.pack(dict(sorted(entries.items())), info)
 
 
 def read_file(path: str | os.PathLike[str], trusted: bool = False) -> bytes:
-    """Read a file as far as it can be a bundle; raises OSError."""
+    """Return the bytes of a bundle file, or only the start of a file that is no bundle; raises OSError.
+
+    With `trusted` raises PermissionError if anybody except this user and root can write the file.
+    """
     with open(path, "rb") as stream:
-        # The opened file is asked, since another one may lie at the path by now.
+        # The opened file is checked, because the path may lead to another file by now.
         fault = trust.file_fault(os.fstat(stream.fileno()), frozenset({0})) if trusted else None
         if fault is not None:
             raise PermissionError(fault)
         start = stream.read(len(MAGIC))
-        # A file that does not begin as a bundle is not read whole.
+        # Another kind of file may be very large.
         return start + stream.read(LENGTH_LIMIT) if start == MAGIC else start
 
 
 def _say(what: str, error: Exception, cure: str) -> None:
-    """Warn once about a fault, with its cure; raises CacheFault under `KCL_STRICT=fault`."""
+    """Warn once about a fault and its cure; with `KCL_STRICT=fault` raise CacheFault."""
     if "fault" in settings.read().strict:
         raise error if isinstance(error, CacheFault) else CacheFault(f"{what}: {error}") from error
     warn_once(f"{what}: {error}", f"kcl: {what}: {error}; {cure}")

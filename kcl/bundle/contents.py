@@ -1,4 +1,4 @@
-"""The entries that a bundle takes from the layers of this process, and those that it brings into layers."""
+"""The entries of a bundle: collected from the layers of this process, packed, unpacked, and stored into layers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 
 Contents = dict[EntryPlace, Entry]
-# What a row of tuning is about: see `kcl.choices.tuning.table.Row`.
+# The fields of a tuning row that say for which calls it is (see `kcl.choices.tuning.table.Row`).
 _CASE = ("sizes", "dtypes", "variant")
-# Memos travel beside the entries of layers.
+# Besides the entries of layers a bundle has memos, which record results of earlier runs.
 _MEMO = places.SHAPES
 _KINDS = (*settings.LAYERS, _MEMO)
 _CODE = "binary"  # the part of a program that has its code
@@ -30,19 +30,19 @@ _INCOMPLETE = "it is not complete: run kcl flush, then save again"
 
 
 def complete() -> None:
-    """Write what is still under way, and complete the entries that wait for it."""
+    """Write proofs that are not yet on disk, and complete entries whose binaries the driver gives out late."""
     proofs.write()
     drivers.flush()
 
 
 def collect_used(info: CacheInfo) -> Contents:
-    """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
+    """Return the entries that this process looked up or made, without those that are missing or must stay here."""
     complete()
     return collect(run_memo.places_used(), info)
 
 
 def collect(listed: Iterable[EntryPlace], info: CacheInfo) -> Contents:
-    """Return the entries of the cache at these places, as far as they are there and may travel."""
+    """Return the entries at these places (layer, address), without those that are missing or must stay here."""
     entries: Contents = {}
     for kind, address in listed:
         entry = read_entry(_open_target(kind), address, info) if kind in _KINDS else None
@@ -54,7 +54,7 @@ def collect(listed: Iterable[EntryPlace], info: CacheInfo) -> Contents:
 
 
 def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
-    """Add an entry, unless it must stay at home: `info` says so then."""
+    """Add an entry to `entries`; if it must stay on this machine, add the reason to `info` instead."""
     reason = _reason_to_stay(entry) if kind == settings.BINARY else ""
     if reason:
         info.left_out.append((entry.key.digest, reason))
@@ -63,10 +63,10 @@ def add(entries: Contents, kind: str, address: str, entry: Entry, info: CacheInf
 
 
 def pack(entries: Contents, info: CacheInfo) -> bytes:
-    """Return the bundle of entries, without those larger than an entry may be; raise CacheFault if all are too many."""
+    """Return the bundle of entries; too large ones are left out. Raises CacheFault if the bundle would be too large."""
     records = []
     for (kind, address), entry in entries.items():
-        # The bundle compresses all entries together, so no part is compressed alone.
+        # The bundle compresses all entries together, which is smaller than compressing each part by itself.
         blob = entry.pack(in_pieces=False)
         if len(blob) > ENTRY_LIMIT:
             info.left_out.append(
@@ -81,13 +81,13 @@ def pack(entries: Contents, info: CacheInfo) -> bytes:
 
 
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[EntryPlace, Entry]]:
-    """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
+    """Yield each entry of a bundle that is undamaged, as ((layer, address), entry); raises CacheFault at damage."""
     for kind, address, blob in read(data):
         if kind not in _KINDS:
             info.skipped[kind] += 1
             continue
         try:
-            # This raises ValueError for what is no address.
+            # This raises ValueError if the text is not an address.
             digest_of(address)
             entry = entry_at(address, blob)
             if (_CODE in entry.parts) != (kind == settings.BINARY):
@@ -101,9 +101,10 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[EntryPlace, Entry]]:
 def store(
     data: bytes, info: CacheInfo, usable: bool = False, into: str = "", signer: str = ""
 ) -> None:
-    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less.
+    """Store the entries of a bundle, or with `usable` those that can hit on this machine.
 
-    They go into the layers, or `into` a site directory. Each entry names the `signer` of the bundle, the id of a key.
+    An entry that exists already is replaced only if the new one contains more. Entries go into the layers, or into the
+    site directory `into`. Each entry records `signer`, the id of the key that signed the bundle.
     """
     for (kind, address), entry in unpack(data, info):
         is_memo = kind == _MEMO
@@ -124,7 +125,7 @@ def store(
             target.publish(address, new)
         else:
             target.put(address, new.pack())
-        # By the note of a table an edit of that recipe is said on this machine, too.
+        # By this note kcl tells of an edit of the recipe on this machine, too.
         if not into and (note := str(entry.metadata.get("note") or "")):
             notes.write(note, entry.key.digest)
 
@@ -134,9 +135,9 @@ def _open_target(kind: str) -> Layer | Store:
 
 
 def _sign(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
-    """Return the entry to store with all keys under which it came; None if the earlier one stays.
+    """Return the entry to store, with the ids of all keys that signed it; None if the earlier entry stays as it is.
 
-    An earlier entry that was made here stays without a key.
+    An earlier entry that was made on this machine has no ids, and gets none.
     """
     ids = signers(before.metadata) if before else []
     changed = new or (before if ids and signer not in ids else None)
@@ -144,7 +145,7 @@ def _sign(before: Entry | None, new: Entry | None, signer: str) -> Entry | None:
 
 
 def _reason_to_skip(kind: str, entry: Entry, usable: bool) -> str:
-    """Return why an entry does not go into its layer here; empty if it does."""
+    """Return why an entry is not stored in its layer on this machine; empty if it is stored."""
     layer, owners = layers.layer(kind), layers.TABLE[kind].owners
     front_ends = owners.keys() & {str(entry.metadata.get("front_end"))}
     if layer.is_off_for_all(frozenset(front_ends)):
@@ -153,16 +154,16 @@ def _reason_to_skip(kind: str, entry: Entry, usable: bool) -> str:
 
 
 def improvements(before: Contents, entries: Contents) -> Contents:
-    """Return the entries that take the place of earlier ones, or that have none there."""
+    """Return those of `entries` that are not in `before`, or contain more than the entry there."""
     better = {place: improve(before.get(place), entry) for place, entry in entries.items()}
     return {place: entry for place, entry in better.items() if entry is not None}
 
 
 def improve(before: Entry | None, entry: Entry) -> Entry | None:
-    """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
+    """Return the entry to store in place of an earlier one of the same key; None if the earlier one stays."""
     if before is None:
         return entry
-    # Proofs, and the rows of a table of choices, are joined.
+    # Proofs, and the rows of tuning tables, are merged.
     for name in ("proven", "rows"):
         items, there = _items(entry, name), _items(before, name)
         new = {
@@ -179,7 +180,7 @@ def improve(before: Entry | None, entry: Entry) -> Entry | None:
 
 
 def _items(entry: Entry, name: str) -> dict[str, Any]:
-    """Return the items of a table in the metadata of an entry; rows by what they are about."""
+    """Return a table in the metadata of an entry as a dictionary; rows of a list get the case that they are for as key."""
     table = entry.metadata.get(name)
     if isinstance(table, list):
         rows = [row for row in table if isinstance(row, dict)]
@@ -188,14 +189,14 @@ def _items(entry: Entry, name: str) -> dict[str, Any]:
 
 
 def _rank(row: Any) -> tuple[str, ...]:
-    """Return what decides between two rows of one case: whether its tuning has ended, then the level, then the day."""
+    """Return a sort key for rows of one case: a finished tuning is better, then a higher level, then a later day."""
     if not isinstance(row, dict):
         return ()
     return str(not row.get("unfinished")), str(row.get("level", "")), str(row.get("day", ""))
 
 
 def _completeness(entry: Entry) -> set[str]:
-    """Return one "kernel size" text per specialisation, and "complete" if the entry is marked so."""
+    """Return a text "kernel size" for each specialisation in an entry, and "complete" if it has that mark."""
     texts = {
         f"{kernel} {size}"
         for kernel, sizes in _items(entry, "specialisations").items()
@@ -206,24 +207,24 @@ def _completeness(entry: Entry) -> set[str]:
 
 
 def read_entry(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
-    """Return the entry of a store, or None; `info` notes an unreadable one."""
+    """Return the entry at an address of a store, or None; an unreadable one is noted in `info`."""
     try:
         if isinstance(store, Layer):
             return store.read(address)
         blob = store.get(address)
         return None if blob is None else entry_at(address, blob)
     except Exception as error:
-        # A look-up sets the entry aside and says so.
+        # No warning is needed here: the next look-up of this entry gives one, and sets the entry aside.
         if info is not None:
             info.refused.append((address[-64:], str(error)))
         return None
 
 
 def _reason_to_stay(entry: Entry) -> str:
-    """Return why a program stays at home; empty if it may travel."""
+    """Return why a program must not go into a bundle; empty if it may."""
     parts = dict(entry.key.parts)
     options = f"{parts.get('options')} {parts.get('variable POCL_EXTRA_BUILD_FLAGS')}"
-    # A word may stand in quotes.
+    # An option may be in quotes.
     if any(word.lstrip("'\"").startswith("-g") for word in options.split()):
         return _DEBUG
     return _OWN_PATH if "header paths" in parts else "" if _CODE in entry.parts else _INCOMPLETE

@@ -1,4 +1,4 @@
-"""Bundles: the entries of a cache in one file, compressed together.
+"""The format of bundles: cache entries in one file, compressed together.
 
     bundle = head digest stream             exactly, nothing follows
     head   = magic format count length      numbers are little-endian
@@ -38,7 +38,7 @@ Record = tuple[str, str, bytes]  # kind, address and bytes of an entry
 
 
 def write(records: Sequence[Record]) -> bytes:
-    """Return the bundle of records in their order; raises CacheFault above the limits, or without the module lzma."""
+    """Return the bundle of some records; raises CacheFault if it would be too large, or without the module lzma."""
     length = sum(_SIZES.size + sum(map(len, record)) for record in records)
     if len(records) > COUNT_LIMIT or length > LENGTH_LIMIT:
         limits = f"{COUNT_LIMIT} entries and {LENGTH_LIMIT} bytes"
@@ -46,7 +46,7 @@ def write(records: Sequence[Record]) -> bytes:
             f"{len(records)} entries of {length} bytes are above the limits of {limits}: name kernels"
         )
     lzma, stream = _lzma(), io.BytesIO()
-    # This preset has a window of 1 MiB.
+    # Preset 1 compresses fast, with a window of 1 MiB.
     with lzma.LZMAFile(stream, "w", check=lzma.CHECK_NONE, preset=1) as packer:
         for kind, address, blob in records:
             sizes = _SIZES.pack(len(kind), len(address), len(blob))
@@ -56,7 +56,7 @@ def write(records: Sequence[Record]) -> bytes:
 
 
 def read(data: bytes) -> Iterator[Record]:
-    """Yield the records of a bundle; raises DamagedEntry where it does not fit, CacheFault for a later format."""
+    """Yield the records of a bundle; raises DamagedEntry if it is damaged, CacheFault if its format is a later one."""
     if data[: len(MAGIC)] != MAGIC or len(data) < _START:
         raise DamagedEntry(
             f"this is no bundle of kcl: {len(data)} bytes that start with {data[: len(MAGIC)]!r}"
@@ -81,7 +81,7 @@ def read(data: bytes) -> Iterator[Record]:
             for _ in range(count):
                 sizes = _SIZES.unpack(_take(plain, _SIZES.size))
                 length -= _SIZES.size + sum(sizes)
-                # The claim is compared before anything is decompressed, so a false size takes no memory.
+                # The sizes are checked before the entry is decompressed, so that false ones cost no memory.
                 if length < 0 or sizes[-1] > ENTRY_LIMIT:
                     raise DamagedEntry(f"an entry claims {sizes[-1]} bytes, more than there can be")
                 kind, address, blob = (_take(plain, size) for size in sizes)

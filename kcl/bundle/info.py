@@ -1,4 +1,4 @@
-"""The report on a bundle: its entries, those that were left out, and those that cannot hit here."""
+"""The report on a bundle: its entries, those that were left out, and those that cannot hit on this machine."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from kcl.cache.phrases import About, sentence
 from kcl.drivers import devices
 from kcl.frontends.loopy import moment
 
-_MOST = 3  # differences in a reason
+_MOST = 3  # differences that a reason names
 
 
 class CacheInfo:
-    """What a bundle holds, by kind, and what it lacks: torch's CacheInfo, with more.
+    """The report on a bundle, like torch's CacheInfo with more fields.
 
-    `artifacts` has the digests of the keys by kind, which is the name of a layer. `bytes` is the size of the bundle,
-    `seconds` is what making its entries took. `refused` are damaged entries, `left_out` good ones that were not saved
-    or not stored: pairs of a digest, or "bundle", and the reason. `skipped` counts entries of unknown kinds, by kind.
+    `artifacts` has the digests of the entries' keys, by kind, which is the name of a layer. `bytes` is the size of the
+    bundle; `seconds` is the time that making its entries took. `refused` lists damaged entries, and `left_out` good entries
+    that were not saved or not stored; both as pairs of a digest, or "bundle", and the reason. `skipped` counts entries of
+    unknown kinds: kind -> number.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> data, info = kcl.save_artifacts()
@@ -48,24 +49,24 @@ class CacheInfo:
 
     @property
     def generator_artifacts(self) -> list[str]:
-        """The digests of rows of the generator layer: code, and the rows that lead to it."""
+        """The digests of entries of the generator layer: code, and the entries by which code is found."""
         return self.artifacts.get(settings.GENERATOR, [])
 
     @property
     def binary_artifacts(self) -> list[str]:
-        """The digests of programs."""
+        """The digests of entries of the binary layer, which are built programs."""
         return self.artifacts.get(settings.BINARY, [])
 
     @computed_once
     def unusable(self) -> list[tuple[str, str]]:
-        """The entries that cannot hit here, with the reason in the words of `kcl explain`; compared when first read.
+        """The entries that cannot hit on this machine, with the reason in the words of `kcl explain`.
 
-        That asks OpenCL for platforms: read it after a fork, not before.
+        The first read asks OpenCL for its platforms, so it must not happen before a fork.
         """
         return [(key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))]
 
     def _add(self, kind: str, entry: Entry) -> None:
-        """Count an entry."""
+        """Add an entry to the report."""
         self.artifacts.setdefault(kind, []).append(entry.key.digest)
         self._keys.append((kind, entry.key))
         self.seconds += recorded_seconds(entry)
@@ -87,7 +88,7 @@ class CacheInfo:
 
 
 def misfit(kind: str, key: Key) -> str:
-    """Return why an entry cannot hit here; empty if it can."""
+    """Return why an entry with this key cannot hit on this machine; empty if it can."""
     if kind == settings.TUNING:
         kind, key = settings.BINARY, devices.of_table(key)
     if kind not in settings.LAYERS:

@@ -1,7 +1,7 @@
-"""Rebuild: the programs of a bundle, or of the cache, for the devices of this machine, by children.
+"""Builds the programs of a bundle, or of the cache, for the devices of this machine, in child processes.
 
-A program that kills or stops a child costs that child. The entries of a driver that is slow to give out a binary are
-completed as usual.
+A program that crashes or blocks its process costs only that child. If a driver gives out binaries late, their entries
+are completed later, as in any other run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from kcl.errors import CacheFault, DamagedEntry
 
 _MODULE = "kcl.drivers.builder"
 _START_SECONDS, _BUILD_SECONDS, _LAUNCH_SECONDS = 120.0, 600.0, 30.0
-# The default is small, since each child needs the memory of an OpenCL driver.
+# The default is small, because each child needs as much memory as an OpenCL driver takes.
 _MOST_JOBS = 8
 
 
 class Rebuilt(NamedTuple):
-    """What became of a program for a device; `launch` says what was wrong with its launch."""
+    """The result of building a program for a device; `launch` says why its launch failed, and is empty if it did not."""
 
     kernel: str
     device: str
@@ -43,14 +43,14 @@ class Rebuilt(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Whether the cache has its entry now."""
+        """Whether the cache has the program's entry now."""
         return bool(self.address) and contents.read_entry(layers.binary(), self.address) is not None
 
 
 def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[Rebuilt]:
-    """Rebuild the programs of a bundle into the cache, or into the bundle `to`; the other entries go there, too.
+    """Rebuild the programs of a bundle; put them and its other entries into the cache, or into a new bundle `to`.
 
-    Raises OSError, and CacheFault for a bundle that is damaged.
+    Raises OSError, and CacheFault if the bundle is damaged.
     """
     data, info = bundle.read_file(file), CacheInfo()
     entries = dict(contents.unpack(data, info))
@@ -59,7 +59,7 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
     programs = [entry for (kind, _), entry in entries.items() if kind == settings.BINARY]
     with ExitStack() as block:
         if to:
-            # A cache of its own holds what goes into the new bundle.
+            # The new bundle is made from a temporary cache.
             folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
             block.enter_context(option.cache_dir(folder))
         bundle.load(data, usable=True)
@@ -75,11 +75,11 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
 
 
 def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> list[Rebuilt]:
-    """Rebuild the programs of entries into the cache; raises CacheFault if no device can take them."""
+    """Rebuild the programs of entries into the cache; raises CacheFault if there is no device for them."""
     if off := layers.binary().off():
         raise CacheFault(f"the binary layer is off: {off}")
     chosen: dict[Any, Entry] = {}
-    # Of the entries of one program that counts whose launch is noted.
+    # If a program has several entries, the one is used that has a record of a launch.
     for entry in programs:
         same = tuple(
             [part for part in entry.key.parts if part.name.startswith(devices.OF_A_PROGRAM)]
@@ -99,7 +99,7 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             crew.end()
-    # A driver may give out a binary late, so entries are completed before they are counted.
+    # A driver may give out a binary late, so the entries are completed first.
     drivers.flush()
     lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
     return [
@@ -109,7 +109,7 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
 
 
 class _Crew:
-    """The children, one for each thread."""
+    """The child processes of a rebuild, one for each thread."""
 
     def __init__(self, order: builder.Order) -> None:
         self._order = order
@@ -117,7 +117,7 @@ class _Crew:
         self._is_over = False
 
     def devices(self) -> list[str]:
-        """Return the names of the devices."""
+        """Return the names of the devices for which programs are built; raises CacheFault if there is none."""
         names: list[str] = self._ask(_START_SECONDS, "devices")
         if not names:
             named = self._order.device
@@ -126,7 +126,7 @@ class _Crew:
         return names
 
     def rebuild(self, task: tuple[Entry, tuple[int, str]]) -> Rebuilt:
-        """Build a program for a device, and launch it; one that cannot be launched is completed as it is."""
+        """Build a program for a device and launch it; if the launch fails, its entry is completed without."""
         entry, (number, name) = task
         build = ("build", number, entry.key.digest, entry.pack())
         result = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
@@ -138,24 +138,24 @@ class _Crew:
             return result._replace(verdict=Verdict(builder.FAILED, str(fault)))
 
     def _launch(self, build: tuple[Any, ...]) -> str:
-        """Launch the program that was built last; return what was wrong."""
+        """Launch the program that was built last; return why that failed, or an empty text."""
         try:
             return str(self._ask(_LAUNCH_SECONDS, "launch"))
         except ChildFault as fault:
-            # The launch has ended the child. A new one builds again, and leaves the program without a launch.
+            # The launch has ended the child. A new child builds the program again, and completes it without a launch.
             if self._ask(_BUILD_SECONDS, *build)[0].outcome == builder.BUILT:
                 self._ask(_BUILD_SECONDS, "leave")
             return str(fault)
 
     def _ask(self, seconds: float, *question: Any) -> Any:
-        """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
+        """Ask the child of this thread a question; start a child if there is none, or if the last one has ended."""
         children, thread = self._children, threading.get_ident()
         if thread not in children:
             children[thread] = PythonChild(_MODULE, settings.environment_alone())
             children[thread].begin(self._order)
         try:
             if self._is_over:
-                # The crew may not have seen this child.
+                # `end` may have run before this child was entered.
                 children[thread].end()
                 raise ChildFault(Verdict("stopped"))
             return children[thread].ask(seconds, *question)
@@ -164,7 +164,7 @@ class _Crew:
             raise
 
     def end(self) -> None:
-        """End all children; no question is asked any more."""
+        """End all children; later questions raise ChildFault."""
         self._is_over = True
         for child in list(self._children.values()):
             child.end()

@@ -21,7 +21,7 @@ import kcl
 from kcl.base import settings
 from kcl.errors import CacheFault, meant
 
-# By name, in the order of the help: the module whose attribute of that name is the command.
+# Name -> module, in the order of the help; the command is the module's attribute of that name.
 COMMANDS = {
     "run": "kcl.cli.run",
     "tune": "kcl.cli.tune",
@@ -55,7 +55,7 @@ _KERNELS = {"kernel", "key", "only"}
 
 
 class Lazy(click.Group):
-    """A group that imports a command when it is asked for."""
+    """A group of commands that imports the module of a command only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (the names are click's)
         return list(COMMANDS)
@@ -83,12 +83,12 @@ class Lazy(click.Group):
             raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; report a refusal of the system in a line, and ignore a pipe that is closed early."""
+        """Run a command; report an error of the system in one line, and end quietly if the reader closes the pipe."""
         try:
             return super().invoke(ctx)
         except (OSError, CacheFault) as error:
             if getattr(error, "errno", None) == errno.EPIPE:
-                # click ends quietly.
+                # click ends quietly in this case.
                 raise
             _discard_output()
             raise click.ClickException(str(error)) from None
@@ -104,7 +104,7 @@ def _complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # n
 
 
 def _discard_output() -> None:
-    """Discard the output that stdout cannot write: Python would try again as it ends, with a status of its own."""
+    """Discard output that stdout cannot write, because Python would try again at its end and change the exit status."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -17,7 +17,7 @@ from kcl.foreign.shell import SHELLS, lines, plan_change
 from kcl.foreign.table import ROWS
 from kcl.remote.stores import shown
 
-# The effects of the switch of another cache on kcl's layers; the conditions stand in `kcl.cache.layers`.
+# Cache -> the effect on kcl's layers of switching it off; `kcl.cache.layers` has the conditions.
 EFFECTS = {
     "loopy": "generator layer off for loopy recipes",
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
@@ -39,7 +39,7 @@ _HIDDEN = "KCL_REMOTE_HEADERS"
 
 
 class VariableUse(NamedTuple):
-    """A variable with its value, None if it is not set; by what it is read, and its effect now."""
+    """A variable: its value or None if it is not set, the software that reads it, and its present effect."""
 
     variable: str
     value: str | None
@@ -119,7 +119,7 @@ def _show(variables: list[VariableUse]) -> None:
         output.table(_SET, present)
         click.echo()
     unset: dict[str, list[str]] = {}
-    # The variables that are not set stand last.
+    # `variables` is sorted so that those without a value come last.
     for line in variables[len(present) :]:
         unset.setdefault(", ".join(line.read_by), []).append(line.variable)
     output.table(_UNSET, unset.items())
@@ -144,12 +144,12 @@ def _collect_lines() -> list[VariableUse]:
         VariableUse(variable, settings.variable(variable), (reader,), effect)
         for variable, (reader, effect) in OTHERS.items()
     ]
-    known = {line.variable for line in lines}
+    described = {line.variable for line in lines}
     environment = sorted(settings.environment().items())
     return lines + [
         VariableUse(name, value, (), "nobody reads it")
         for name, value in environment
-        if name.startswith("KCL_") and name not in known
+        if name.startswith("KCL_") and name not in described
     ]
 
 

@@ -1,4 +1,4 @@
-"""The option `--from` of commands that list entries: those of a bundle, in place of the cache."""
+"""The option `--from` of commands that list entries: they read a bundle in place of the cache."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kcl.cli import output
 
 @contextmanager
 def _in_place_of_the_cache(file: str) -> Iterator[None]:
-    """Have commands see the entries of a bundle, and no others."""
-    # Without the option a listing does without this import.
+    """In the block, let commands see only the entries of a bundle."""
+    # Imported late: listings without the option do not need it.
     from kcl import bundle
 
     with tempfile.TemporaryDirectory(prefix="kcl-from-") as folder, option.cache_dir(folder):
@@ -28,7 +28,7 @@ def _in_place_of_the_cache(file: str) -> Iterator[None]:
 
 def _see(context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
     if file is not None and not context.resilient_parsing:
-        # A shell that completes words loads nothing. The entries go away as the command ends.
+        # Not while a shell completes words. The loaded entries are removed at the end of the command.
         context.with_resource(_in_place_of_the_cache(os.path.abspath(file)))
 
 

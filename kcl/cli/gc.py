@@ -32,7 +32,7 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     """
     with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
-    # Measured before anything goes.
+    # Measured before anything is removed.
     before, (gone, entries) = space.measure(site), space.choose(bound, site)
     words = "nothing to remove"
     if entries:

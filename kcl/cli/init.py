@@ -1,4 +1,4 @@
-"""`kcl init`: a cache of its own for a checkout, used because this user's settings say so."""
+"""`kcl init`: gives a checkout its own cache, and records that in the user's settings."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _init(recorded: Mapping[str, str]) -> None:
             "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
         )
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
-    known = [token for token in recorded.values() if _is_known(folder, token)]
+    matching = [token for token in recorded.values() if _is_known(folder, token)]
     if not os.path.lexists(folder):
         _make(checkout, folder)
-    elif recorded.get(checkout) in known:
+    elif recorded.get(checkout) in matching:
         output.say(f"{folder} is in use already")
-    elif known:
+    elif matching:
         # The checkout was moved.
-        file.record(settings.settings_file(), checkout, known[0])
+        file.record(settings.settings_file(), checkout, matching[0])
         output.say(f"{folder} is recorded anew: it was at another place")
     else:
         output.fail(
@@ -78,7 +78,7 @@ def _make(checkout: str, folder: str) -> None:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
-        # Without its record the folder would count as one that came with a clone.
+        # A folder without a record would be refused later as one that came with a clone.
         purge.remove_path(folder)
         raise
     output.say(f"kcl's files of this checkout now lie in {folder}")
@@ -90,7 +90,7 @@ def _undo(recorded: Mapping[str, str]) -> None:
         output.fail("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        # The helper ends first, or it would write there again.
+        # The helper process is ended first, because it would write into the folder again.
         drivers.quiet(os.path.join(folder, places.KCL))
         purge.remove_path(folder)
         output.say(f"{folder} is removed")

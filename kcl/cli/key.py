@@ -16,7 +16,7 @@ from kcl.inspect import purge as purging
 from kcl.inspect.inventory import Faults
 from kcl.remote import seal
 
-# Of a line: the name of a key, its id, and the number of entries that it brought.
+# A line is (name of a key, its id, number of entries that came with it).
 _COLUMNS: Columns[tuple[str, str, int]] = (
     (Column("name"), lambda line: line[0]),
     (Column("id"), lambda line: line[1]),
@@ -64,7 +64,7 @@ def list_keys() -> None:
     brought = Counter(signer for _entry, ids in purging.list_signed(faults) for signer in ids)
     output.complain(*faults)
     forgotten = [public for public in seal.forgotten() if brought[public.id]]
-    # The name of a trusted key counts before that of a forgotten one.
+    # If a key is both trusted and forgotten, the trusted name is shown.
     names = {
         **dict.fromkeys(brought, "(unknown)"),
         **{public.id: f"{public.name} (forgotten)" for public in forgotten},

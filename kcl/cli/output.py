@@ -41,8 +41,8 @@ FILE = click.Path(exists=True, dir_okay=False)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
-# What a command found, of which one is called: what returns the value for `--json`, and what prints for people. True
-# stands for the exit status 1.
+# The result of a command: (function that returns the value for `--json`, function that prints the text, True for exit
+# status 1). Only one of the two functions is called.
 Reply = tuple[Callable[[], Any], Callable[[], object], bool]
 
 
@@ -64,7 +64,7 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
 
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
-    """End the command with status 2 if the block raises ValueError, which stands for what cannot be meant."""
+    """End the command with status 2 if the block raises ValueError, which here means a wrong argument."""
     try:
         yield
     except ValueError as error:
@@ -77,7 +77,7 @@ def end(fails: bool) -> NoReturn:
 
 
 def fail(message: str) -> NoReturn:
-    """Complain, and end the command with status 1."""
+    """Print a message on stderr, and end the command with status 1."""
     complain(message)
     end(True)
 
@@ -88,7 +88,7 @@ def table(columns: Columns[Row], rows: Iterable[Row], err: bool = False) -> None
 
 
 def paint(text: str) -> str:
-    """Give words that say how a look-up ended, or that something is off, their colour."""
+    """Colour the words for outcomes of look-ups, and the word "off"."""
     words = rf"\b({'|'.join(_COLOURS)})\b"
     return re.sub(words, lambda match: click.style(match[0], _COLOURS[match[0]]), text)
 
@@ -99,7 +99,7 @@ def is_terminal() -> bool:
 
 
 def find_width() -> int | None:
-    """Return the number of characters of a line: of the terminal, or `COLUMNS`; None in a pipe, where it is endless."""
+    """Return the width of a line: `COLUMNS`, or that of the terminal; None in a pipe, where lines are not folded."""
     if is_terminal() or (settings.variable("COLUMNS") or "").isdecimal():
         return shutil.get_terminal_size().columns
     return None

@@ -1,4 +1,4 @@
-"""Pages: one file of HTML that loads nothing, needs no script, and fits a telephone; `page.html` is the frame.
+"""Writes pages: each is one HTML file without scripts or external parts, fit for a telephone; `page.html` is the frame.
 
 A policy in its head forbids the browser to load anything. All texts go through `kcl.base.text.markup`, which escapes
 them: names, sources and messages come from users.
@@ -15,7 +15,7 @@ from kcl.base.text import markup
 from kcl.base.text.markup import Content, Html
 from kcl.cli import output
 
-# The option of the commands that write a page.
+# For commands that can write a page.
 html_option = click.option(
     "--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there."
 )
@@ -30,7 +30,7 @@ def write(path: str, title: str, when: str, main: Content) -> None:
 
 
 def fill(name: str, **holes: Content) -> Html:
-    """Return a template of this folder with its holes filled."""
+    """Return the template `name`.html of this folder, with texts inserted for its placeholders."""
     template = pkgutil.get_data("kcl.cli", f"{name}.html")
     assert template is not None
     return markup.fill(template.decode(), holes)

@@ -13,7 +13,7 @@ from kcl.cli import output
 from kcl.remote import ask, outcomes, project, used
 from kcl.remote.stores import shown
 
-_SECONDS = 600.0  # for which a push that a person wants tries again beside others
+_SECONDS = 600.0  # in which a push by a user is tried again while others push
 _name = click.option(
     "--name",
     metavar="NAME",
@@ -62,7 +62,7 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
 def _carry_out(work: str, name: str | None, **more: Any) -> outcomes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     here = project.name()
-    # If no list of this project waits, the project that ran last is meant.
+    # If this project has nothing to push, take the project that ran last.
     last = here if used.waits(here) else used.last()
     chosen = name or settings.read().remote_name or last or here
     outcome = ask.by_hand(work, chosen, **more)

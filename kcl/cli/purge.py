@@ -14,7 +14,7 @@ from kcl.inspect import purge as removing
 from kcl.inspect.inventory import group
 from kcl.inspect.purge import Removal, RemovalItem
 
-# Of a line: the name of a cache, the items of it that lie in one place, and that place.
+# A line is (name of a cache, its items in one place, that place).
 _COLUMNS: Columns[tuple[str, list[RemovalItem], str]] = (
     (Column("layer"), lambda line: "kcl" if line[0] == removing.KEPT else line[0]),
     (Column("files"), lambda line: str(sum(item.files for item in line[1]) or "")),
@@ -75,8 +75,8 @@ def purge(
 
 
 def say_removed(plan: Removal, removal: Removal) -> Removal:
-    """Say how much went of what was shown as a plan, and complain of what could not be removed; return the removal."""
-    # A refusal that was shown is not repeated.
+    """Print how much of a plan was removed, and on stderr what could not be removed; return the removal."""
+    # The refusals of the plan have been printed already.
     left = [refusal for refusal in removal.refusals if refusal not in plan.refusals]
     output.complain(*(refusal.words("could not be removed") for refusal in left))
     size = output.format_size(removal.bytes)
@@ -85,7 +85,7 @@ def say_removed(plan: Removal, removal: Removal) -> Removal:
 
 
 def _show(plan: Removal) -> None:
-    """Print a line for each directory, or for the item where it is the only one in its directory."""
+    """Print a line for each directory with the number of its items, or the path if it has only one item."""
     groups = group(
         plan.items,
         lambda item: (item.cache, item.path if item.is_database else os.path.dirname(item.path)),

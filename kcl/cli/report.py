@@ -36,7 +36,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
 
     Exits with 0; with 1 if no such run is known, and under `--fail-on-miss` if a look-up was no hit.
     """
-    # A check has to see every miss.
+    # With this option all misses are shown.
     run = find_last_run(driver, 0 if fail_on_miss else kernels.MOST_EXPLAINED)
     if run is None:
         fault = journal.find_fault()
@@ -58,7 +58,7 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.R
 
 
 def collect_facts(run: Run) -> dict[str, str]:
-    """Write what the terminal and the page have in common."""
+    """Return the texts that are the same on a terminal and on a page, by name."""
     first, *others = run.processes
     left_out = [misses.LEFT_OUT.format(run.left_out)] if run.left_out else []
     return {
@@ -83,7 +83,7 @@ def _write_lines(run: Run, shared: Mapping[str, str]) -> list[str]:
 
 
 def fill_page(run: Run, shared: Mapping[str, str]) -> Html:
-    """Return the page of a run within its frame; `shared` are the texts of the terminal."""
+    """Return the content of the page of a run, without the frame; `shared` has the texts of `collect_facts`."""
     return pages.fill(
         "report",
         kernels=_draw_bars(run.rows),

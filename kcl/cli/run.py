@@ -42,7 +42,7 @@ def run(**_given: object) -> None:
 
     Exits with the status of the program; with 2 for a wrong use.
     """
-    # A command line that names a program does not come here: see `kcl.__main__`.
+    # `kcl.__main__` handles a command line that names a program, so none was named here.
     raise click.UsageError(
         "name a program: kcl run driver.py, kcl run -m package.module, or kcl run -c CODE"
     )

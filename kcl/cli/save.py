@@ -62,7 +62,7 @@ def _choose(
         if any(fnmatch.fnmatchcase(row.kernel, name) for name in kernels or "*")
         and (not last_run or row.digest in ran)
     }
-    # Code and its programs are partners. A run has used both.
+    # Code and its programs are saved together. The entries of a run have both already.
     programs = set() if last_run else {*named.values()} - {""}
     chosen = [row for row in shown if row.digest in named or row.program in programs]
     code = [row for row in chosen if row.layer == settings.GENERATOR]

@@ -26,7 +26,7 @@ from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry
 
-# By the name of what is asked for: the option, and its help.
+# Name of a part of an entry -> (option that prints it, help of the option).
 _ASKED = {
     "source": ("--source", "The OpenCL C."),
     "log": ("--log", "What the compiler said."),
@@ -39,16 +39,16 @@ _ASKED = {
 }
 _ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
-# Generated code is the same for all devices.
+# The parts of generated code, which are the same for all devices.
 _OF_CODE = {"source", "options", "invoker"}
 _DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
-# The layer whose entries alone have something.
+# Part -> the only layer whose entries have it.
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
 def _add_flags(command: Any) -> Any:
-    """Give a command the options that say what to print."""
-    # The option that is added last stands first in the help.
+    """Add the options of `_ASKED` to a command."""
+    # click shows the option first that was added last.
     for name, (flag, words) in reversed(_ASKED.items()):
         command = output.flag(flag, name, help=words)(command)
     return command
@@ -63,7 +63,7 @@ def _add_flags(command: Any) -> Any:
 )
 @pages.html_option
 @output.replies("a list of entries, with the texts that are asked for")
-def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) -> output.Reply:
+def show(key: str, binary: IO[bytes] | None, html: str | None, **flags: bool) -> output.Reply:
     """Show all about one entry.
 
     KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
@@ -73,9 +73,9 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
     Exits with 0; with 1 if there is no such entry, several are meant, which are listed, it is damaged, or has not
     what is asked for.
     """
-    if asked["tuned"] or html:
+    if flags["tuned"] or html:
         return _show_tuned(key, html)
-    wanted = [name for name in _ASKED if asked[name]]
+    wanted = [name for name in _ASKED if flags[name]]
     catalogue = Catalogue()
     rows = _choose(key, [*wanted, *(["binary"] if binary else [])], catalogue)
     entries = [*zip(rows, map(_read, rows), catalogue.describe(rows), strict=True)]
@@ -93,7 +93,7 @@ def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) ->
 
 
 def _show_tuned(kernel: str, html: str | None) -> output.Reply:
-    """Show the tables of a kernel, by its name."""
+    """Show the tuning tables of a kernel."""
     tables = views.tables(kernel)
     if not tables:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
@@ -105,7 +105,7 @@ def _show_tuned(kernel: str, html: str | None) -> output.Reply:
 
 
 def _draw(table: views.TableFile) -> Html:
-    """Draw the candidates of a table: their time by that of the default, with noise."""
+    """Return a drawing of a table's candidates: the ratio of their time to that of the default, with its noise."""
     candidates = views.candidates(table)
     longest = max(
         (row.ratio * (1 + row.noise) for _label, _kind, row in candidates if row.ratio), default=1
@@ -129,7 +129,7 @@ def _draw(table: views.TableFile) -> Html:
 
 
 def _choose(key: str, wanted: Sequence[str], catalogue: Catalogue) -> list[ListedEntry]:
-    """Return the entries that are meant, at most one of each layer; end the command if there is none or more."""
+    """Return the entries that `key` names, at most one of each layer; end the command if there are none or more."""
     rows = inventory.find_named(key, catalogue.rows)
     if not rows:
         output.complain(*catalogue.faults)
@@ -138,14 +138,14 @@ def _choose(key: str, wanted: Sequence[str], catalogue: Catalogue) -> list[Liste
             f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
         )
     layers = {_ONLY[name] for name in wanted if name in _ONLY} or settings.LAYERS
-    # An entry may have a copy.
+    # The same entry may exist twice, here and in a site directory.
     fitting = {(row.layer, row.digest): row for row in rows if row.layer in layers}.values()
     if not fitting:
         output.fail(f"{key}: an entry of the {rows[0].layer} layer has no {wanted[0]}")
     groups = [[row for row in fitting if row.layer == layer] for layer in settings.LAYERS]
     code, programs, tables = groups
     if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
-        # The programs of several devices were made of it.
+        # The programs are those of several devices, and have the same code.
         return code
     if max(map(len, groups)) > 1:
         output.complain(
@@ -153,7 +153,7 @@ def _choose(key: str, wanted: Sequence[str], catalogue: Catalogue) -> list[Liste
         )
         output.table(listing.COLUMNS, catalogue.describe([*fitting]), err=True)
         output.end(True)
-    # A text that is asked for is that of the program, if there is one.
+    # If a part was asked for, take it from the program, if there is one.
     return (programs or code or tables) if wanted else [*code, *programs, *tables]
 
 
@@ -210,7 +210,7 @@ def _describe_in_full(
     }
 
 
-# By the name of what is asked for: its text.
+# Part -> function that returns its text.
 _PIECES: dict[str, Callable[[ListedEntry, Entry], str]] = {
     "source": lambda row, entry: _read_text(row, entry, "source.cl"),
     "log": lambda row, entry: _read_text(row, entry, "build.log"),
@@ -258,14 +258,14 @@ def _write_completeness(metadata: Mapping[str, Any]) -> str:
 
 
 def _join(facts: Any, *names: str) -> str:
-    """Return facts about the platform or the device of a program; empty for other entries, which have none."""
+    """Join some values of a platform or device with commas; empty for entries that have no device."""
     return ", ".join(str(facts[name]) for name in names if facts and facts.get(name))
 
 
 def disassemble(binary: bytes) -> str:
-    """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
+    """Return the native code of a program binary as text: by objdump for PoCL and Intel; PTX is text already.
 
-    End the command for an unknown binary, or if objdump is missing.
+    Ends the command for an unknown binary, or if objdump is missing.
     """
     try:
         files = drivers.own_files(binary)
@@ -290,7 +290,7 @@ def disassemble(binary: bytes) -> str:
 
 
 def _run_objdump(content: bytes) -> str:
-    """Return what objdump prints of a file with this content, without the lines that name the file."""
+    """Return the output of objdump for a file with this content, without the lines that contain the file's name."""
     if shutil.which("objdump") is None:
         output.fail(
             "objdump is not installed: it comes with binutils; --binary FILE writes the binary"

@@ -74,7 +74,7 @@ def stats(by: str, reset: bool) -> output.Reply:
 
 
 def add_up(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
-    """Add up rows that have the same layer, kernel or day; the layers stand in the order of the line."""
+    """Add up the counters of rows that have the same values for `names`; sort layers as in `settings.LAYERS`."""
     sums = merge(
         {tuple(place[BY.index(name)] for name in names): row} for place, row in rows.items()
     )
@@ -87,13 +87,13 @@ def add_up(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counte
 
 
 def compute_hit_rate(row: Mapping[str, Any]) -> float | None:
-    """Return the share of hits among the look-ups, untuned calls left out; None if there were none."""
+    """Return the share of hits among the look-ups, without calls that ran the defaults; None if there were none."""
     looks = sum(row[name] for name in OUTCOMES if name != SELDOM)
     return row["hits"] / looks if looks else None
 
 
 def write_percent(share: float | None) -> str:
-    """Write a share."""
+    """Write a share as a percentage."""
     return "" if share is None else f"{100 * share:.0f} %"
 
 

@@ -26,7 +26,7 @@ from kcl.inspect.history.records import Counters
 from kcl.remote import state
 
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
-# What the row of a cache says if the cache does not say it.
+# The values of a row for what is unknown of a cache.
 _UNSAID = {
     "version": "",
     "hit_rate": None,
@@ -168,7 +168,7 @@ def _write_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_usual(row: Mapping[str, Any]) -> bool:
-    """Return True for a cache that is here, or holds something, or that the user switched off."""
+    """Return True if a cache is shown without --all: its software is here, it has files, or it was switched off."""
     if row["bytes"] or row["kind"] == NEIGHBOUR:
         return bool(row["bytes"])
     is_seldom = row["kind"] == KCL and not layers.TABLE[row["layer"]].always
@@ -176,7 +176,7 @@ def _is_usual(row: Mapping[str, Any]) -> bool:
 
 
 def _is_counted(row: Mapping[str, Any]) -> bool:
-    """Return False for a layer of kcl that is off: nobody looked at its files, so they are not said to be none."""
+    """Return False for a layer of kcl that is off: its files were not counted, so no number may be shown."""
     return bool(row["on"]) or row["kind"] != KCL
 
 

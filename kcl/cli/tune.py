@@ -73,9 +73,9 @@ def tune(
     from kcl.choices.tuning import chooser
 
     session = Session(**options)
-    # What is known is written as the program exits.
+    # `sys.exit` lets the outcomes so far be stored.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    # Python's own thresholds, since the program may run long.
+    # Python's default thresholds, since the program may run long.
     gc.set_threshold(700, 10, 10)
     chooser.tune_untuned(session.tune)
     runner.as_main("module" if module else "script", words[0], words[1:])
@@ -93,7 +93,7 @@ def show() -> None:
 
 
 class Session:
-    """The tunings of one program, within `total` seconds if that is given."""
+    """The tunings of one program; they may take `total` seconds together, or without it any time."""
 
     def __init__(
         self, only: tuple[str, ...], seconds: float, total: float | None, **options: Any
@@ -104,7 +104,7 @@ class Session:
         self._is_tuned = True
 
     def tune(self, kernel: ByTable, queue: Any, arguments: dict[str, Any]) -> None:
-        """Tune a kernel before a launch; whatever goes wrong, the launch goes on."""
+        """Tune a kernel before its launch; an error is printed, and the launch follows in any case."""
         self._seen.add(kernel.name)
         if self._only and kernel.name not in self._only:
             return
@@ -113,7 +113,7 @@ class Session:
             return
         from kcl.choices.tuning import chooser
 
-        # A recipe may launch another kernel.
+        # Not while a recipe runs, which may itself launch a kernel.
         chooser.tune_untuned(None)
         began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
@@ -131,7 +131,7 @@ class Session:
             chooser.tune_untuned(self.tune)
 
     def end(self) -> None:
-        """Complain if nothing could be tuned."""
+        """Exit with status 1 if a kernel was not launched or could not be tuned."""
         missing = [name for name in self._only if name not in self._seen]
         if missing or not self._seen:
             launched = f"; it launched {', '.join(sorted(self._seen))}" if self._seen else ""
@@ -147,6 +147,6 @@ class Session:
 
     def _stop(self) -> NoReturn:
         output.complain("stopped: what is known is kept, and the next `kcl tune` goes on with it")
-        # Under `-m` Python ends by the signal if that stopped a text of `exec` or `eval`, until another text runs.
+        # If Ctrl-C has interrupted `exec` or `eval`, `python -m` would end by the signal; another `exec` prevents that.
         exec("")
         sys.exit(130)

@@ -45,7 +45,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     for row, entry in pairs:
         launched = inventory.identify_launch(entry)
         if row.layer != settings.BINARY and launched in programs:
-            # The invoker lies beside its program.
+            # The invoker is written into the folder of its program.
             continue
         invoker = invokers.get(launched)
         files = dump.collect_files(row.address, entry, {"invoker.py": invoker} if invoker else {})
@@ -63,13 +63,13 @@ def unpack(directory: str, kernel: str | None) -> None:
 def _write_recipe(
     directory: str, folder: str, files: dict[str, bytes], numbered: dict[int, str]
 ) -> None:
-    """Write the folder of a table as it is now, with links to the folders of its programs that are there."""
+    """Write the folder of a tuning table, with links to those of its programs that were written."""
     place = os.path.join(folder, "programs")
     os.makedirs(place, mode=0o700, exist_ok=True)
     for name, content in files.items():
         with open(os.path.join(folder, name), "wb") as stream:
             stream.write(content)
-    # Links of an earlier run go, and nothing else.
+    # Only the links of an earlier `kcl unpack` are removed.
     for old in [os.path.join(place, name) for name in os.listdir(place)]:
         if os.path.islink(old):
             os.unlink(old)

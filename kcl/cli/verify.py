@@ -55,11 +55,11 @@ def _check(layer: str, headers: bool, faults: Faults) -> int:
                 entry.read()
             sound += 1
         except KeyError:
-            # The entry was removed in between.
+            # The entry was removed since it was listed.
             continue
         except (OSError, CacheFault, ValueError) as error:
             faults.append(Refusal(layer, entry.place, str(error)))
-    # Entries that the listing itself refused are checked, too.
+    # Entries that the listing could not read count as checked.
     return sound + len(faults) - before
 
 

@@ -1,7 +1,7 @@
 """Inspection: show the contents of the caches, explain misses, find damaged entries, and remove entries.
 
-This module is the part that a warm start imports: the end of a process. A process leaves its record in the journal, and
-prints the reports that `KCL_REPORT` asks for. `kcl.inspect.summary` has their texts.
+This module is the part that every process imports: what is done at the end of a process. It writes the record of the
+process to the journal, and prints the reports that `KCL_REPORT` asks for. `kcl.inspect.summary` has their texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOMENT, _SOON = 0.05, 1.0
 
 
 class ProcessEnd:
-    """The end of this process: its misses are explained, its record is written, and last its report is printed.
+    """Does the work at the end of this process: explains misses, writes the record, and prints the report.
 
     The value of `KCL_REPORT` is read once. `written` is the time of the last record of a worker, on a monotonic clock.
     `timer` waits to write the next record. While it writes, it is the `writer`, and an event may start another `timer`.
@@ -129,7 +129,7 @@ def _write_soon(_event: object) -> None:
     elif own.timer is None:
         own.timer = timer = threading.Timer(_MOMENT if is_worker else _SOON, _write_timed)
         timer.name, timer.daemon = "kcl-journal", True
-        # If no thread can be started, the end of the process writes.
+        # If no thread can be started, the record is written only at the end of the process.
         with suppress(RuntimeError):
             timer.start()
 

@@ -1,4 +1,4 @@
-"""The remarks of the report on loopy: the module that imported it, and why, where the generator layer held all code."""
+"""Remarks for the report: which module imported loopy, and why, although the generator layer had all code."""
 
 from __future__ import annotations
 

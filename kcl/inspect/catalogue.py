@@ -164,7 +164,7 @@ class Catalogue:
 
 
 def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:
-    """Return the entries of the layers that are named, of all where none is, the youngest first, as `kcl ls` does.
+    """Return the entries of the named layers, or of all layers, the youngest first, as `kcl ls` does.
 
     `kernel` is a name or a shell pattern, `device` a part of the device's name.
 

@@ -1,4 +1,4 @@
-"""The check-up behind `kcl doctor`: the faults around the caches, each finding with its cure. Changes nothing."""
+"""The checks of `kcl doctor`: they look for faults around the caches, and give a cure for each. They change nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Findings = Iterator[Finding]
 def run() -> Findings:
     """Yield the findings of every check; a check without findings yields one that says so.
 
-    What keeps a check from its end is a problem. Two checks that find the same tell it once.
+    An error that ends a check becomes a problem. If two checks find the same, it is reported once.
     """
     told: set[str] = set()
     for name, check in CHECKS.items():
@@ -164,7 +164,7 @@ def platforms() -> Findings:
 
 
 def has_no_cpu_name(version: str) -> bool:
-    """Return True if PoCL found no name for this CPU, by a device's version; clang insists on one for x86."""
+    """Return True if a device's version says that PoCL knows no name for this CPU; clang needs one on x86."""
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
 

@@ -5,7 +5,8 @@
         unit.txt scheduled.txt                                             loopy's unit, as returned and as scheduled
         program.bin, and the files in it: program.bc, <kernel>-<size>.so   if the entry is complete
 
-`KCL_DUMP` names the directory. A program that is built asks for its folder, after the code that launches it was seen.
+`KCL_DUMP` names the directory. The folder is written when a program is loaded or built; the texts of its code have been
+kept for it before.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ _state = process.own(SeenTexts)
 
 
 def note(source_digest: str, texts: Mapping[str, str]) -> None:
-    """Keep texts of a stage for the programs of one OpenCL C."""
+    """Keep texts for the folders of the programs with this OpenCL C."""
     state = _state()
     with state.lock:
         # loopy colours the text of its units: the escape sequences go.
@@ -104,7 +105,7 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
         texts = dict(state.texts.get(source_digest, {}))
     try:
         beside = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
-        # Who calls this has seen that there is a directory.
+        # The caller has checked that the directory is set.
         write(find_folder(directory or "", address, entry), collect_files(address, entry, beside))
     # A dump is a help for the user: no fault of it may stop a launch.
     except Exception as error:

@@ -33,7 +33,7 @@ from kcl.foreign.contents import Contents
 K = TypeVar("K")
 T = TypeVar("T")
 
-# Bytes that hold most headers. A longer header is read again.
+# The bytes that are read first, enough for most headers. A longer header needs a second read.
 _HEAD = 4096
 # Digits of the digest of a program's text: enough to tell the programs of a cache apart.
 _PROGRAM = 16
@@ -62,9 +62,9 @@ class RecipeSummary(NamedTuple):
 
 
 class ListedEntry:
-    """An entry by its header; `size` is that of the whole, in bytes.
+    """An entry of which only the header was read; `size` is that of the whole entry, in bytes.
 
-    `kind` is the layer, but for these: of the generator layer it is "code", "base" for a row that leads to code, or
+    `kind` is the name of the layer, except: in the generator layer it is "code", "base" for a row that leads to code, or
     "proofs" for what earlier runs proved of recorded calls; of the tuning layer it is "facts" for the outcomes of
     candidates. `is_shown` is False for base rows, proofs and facts.
 
@@ -175,12 +175,12 @@ def find_base_key(key: Key) -> Key:
 
 
 def identify_launch(entry: ListedEntry | Entry) -> tuple[str, str]:
-    """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
+    """Return the digest of the OpenCL C, and the names of the launched kernels, which together decide the invoker."""
     return entry.metadata.get("program", ""), repr(entry.metadata.get("kernels"))
 
 
 class Refusal(NamedTuple):
-    """A place that is left alone or cannot be read, and why."""
+    """A file or folder that cannot be read, or must not be changed, with the reason."""
 
     cache: str
     place: str
@@ -318,7 +318,7 @@ def read_store(
 
 
 def _read_whole(store: layers.Files, address: str, head: Head | Exception) -> Head | None:
-    """Return the head of an entry with the whole header, which may be longer than what was read."""
+    """Return the head of an entry with its whole header; reads again if the header is longer than the first read."""
     if isinstance(head, Exception):
         raise head
     end = header_end(head[1])

@@ -1,4 +1,4 @@
-"""A run: its look-ups kernel by kernel, from the records of its processes, and from the entries.
+"""The look-ups of a run, grouped by kernel; they are taken from the records of its processes and from the entries.
 
 `Run` is the content of a report: `kcl report` renders it as text, as JSON and as a page, and a process that ends adds
 it to a file.
@@ -31,7 +31,7 @@ Entries = Mapping[str, ListedEntry]  # by the first digits of their digests
 
 
 class LookSummary(NamedTuple):
-    """The look-ups of one kernel in one layer with the same end, hits too: a journal counts those, and lists the others.
+    """The look-ups of one kernel in one layer that ended in the same way.
 
     `time` is when the last one ended, 0 if unknown. `key` is the digest of the entry, empty if it is not known. `seconds`
     and `saved` are sums over the look-ups. `parameters` are the texts of the parameters of the recipe that asked, None
@@ -317,7 +317,7 @@ def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> b
 
 
 def identify_text(entry: ListedEntry) -> tuple[str, ...]:
-    """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
+    """Return what tells one program from another: the digest of its OpenCL C, and the macros in its build options."""
     return entry.program, *sorted(_MACRO.findall(" ".join(inventory.read_options(entry))))
 
 

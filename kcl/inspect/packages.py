@@ -1,4 +1,4 @@
-"""The packages that generate and run kernels, for `kcl doctor`: their releases and files, and what kcl misses in them."""
+"""The packages that generate and run kernels, for `kcl doctor`: their releases, their files, and what kcl lacks in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SECONDS = 60
 
 
 def installed() -> dict[str, tuple[str, str]]:
-    """Return the version of each package that is there, and what its files are."""
+    """Return the installed packages: name -> (version, description of its files)."""
     versions = {}
     for name in TESTED:
         if place := distributions.place_of(name):
@@ -45,7 +45,7 @@ def installed() -> dict[str, tuple[str, str]]:
 
 
 def _describe_files(name: str, place: PackagePlace, owner: metadata.Distribution | None) -> str:
-    """Say what the files of a package are: a wheel's, edited or not, or those of a folder or an archive."""
+    """Say where the files of a package are from: a wheel, edited or not, a folder, or an archive."""
     folder = place.path
     if not os.path.exists(folder):
         return f"in the archive {place.directory}"
@@ -60,7 +60,7 @@ def _describe_files(name: str, place: PackagePlace, owner: metadata.Distribution
 
 
 def _is_as_recorded(file: metadata.PackagePath) -> bool:
-    """Return True if a file has the digest that the record of its installation names, or if that names none."""
+    """Return True if a file has the digest that was recorded at its installation, or if none was recorded."""
     if file.hash is None:
         return True
     try:
@@ -78,9 +78,9 @@ def is_tested(name: str, version: str, kind: str) -> bool:
 
 
 def faults(names: list[str]) -> list[str]:
-    """Import packages in a process of its own, as `kcl run` does; return what kcl says of them, or how the import fails."""
+    """Import packages with kcl in a new process; return kcl's warnings, or the error of the import."""
     code = f"import kcl; kcl.install(); import {', '.join(names)}"
-    # The caches are off: a damaged one is the finding of another check.
+    # The caches are off, because another check finds damaged ones.
     switches = {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "KCL_STRICT": ""}
     done = subprocess.run(
         [sys.executable, "-c", code],

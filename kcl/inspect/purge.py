@@ -1,7 +1,8 @@
-"""Removal: what `kcl purge`, `kcl gc` and the bound on space remove, and how.
+"""Removes entries and caches, for `kcl purge`, `kcl gc` and the bound on space.
 
-An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed. Entries
-that were chosen one by one leave a line in the file of removed entries, from which a later miss is explained.
+An item to remove is a file or a directory in a known cache directory, or rows of a database. Links are not followed. If
+entries were chosen one by one, a line for each is added to the file of removed entries, by which later misses are
+explained.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import Faults, ListedEntry, Refusal
 
-# The name that stands for the layers and all that belongs to them.
+# The name for kcl's layers and all other files of kcl.
 OWN = "kcl"
 # The files that kcl keeps beside its entries.
 KEPT = "kept"
 _LINK = "it is a symbolic link, and none is followed"
-# The pages of a database that are given back in one step.
+# The pages that a database frees in one step.
 _AT_ONCE = 100
 _HOUR = 3600.0
 # The removed entries that are remembered, at most.
@@ -47,7 +48,7 @@ _REMEMBERED = 10_000
 class RemovalItem(NamedTuple):
     """A file or a directory to remove, or rows of a database: the number of files, and the bytes.
 
-    `addresses` are those of the entries in it that were chosen one by one; of a database only these rows are removed.
+    If entries were chosen one by one, `addresses` has theirs; in a database only these rows are removed.
     """
 
     cache: str
@@ -63,7 +64,7 @@ class RemovalItem(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """What `kcl.purge` removed, or would remove.
+    """The items that `kcl.purge` removed, or would remove.
 
     `items` are files and directories, and rows of the generator layer's database. `refusals` names the places that
     were left alone, each with the reason.
@@ -106,13 +107,13 @@ def purge(
     kernel: str | None = None,
     dry_run: bool = False,
 ) -> Removal:
-    """Remove caches as `kcl purge` does, without asking; returns what went.
+    """Remove caches as `kcl purge` does, without asking; return what was removed.
 
-    `layers` are `kcl` (its layers and all that belongs to them, as where none is named), `generator`, `binary`,
-    `tuning`, or the name of another cache, see `kcl status`; `everything` stands for kcl, loopy, pyopencl and the OpenCL
-    drivers. `older`, seconds or a text such as "30d", takes only what was neither made nor used for so long; `kernel`, a
-    name or a shell pattern, only kcl's entries of these kernels. `dry_run` removes nothing. Afterwards every kernel of this
-    process is looked up again.
+    A layer is `kcl` (the default: its layers and its other files), `generator`, `binary`, `tuning`, or the name of another
+    cache as in `kcl status`; `everything` means kcl, loopy, pyopencl and the OpenCL drivers. With `older`, seconds or a
+    text such as "30d", only items are removed that were neither made nor used for that time; with `kernel`, a name or a
+    shell pattern, only kcl's entries of these kernels. `dry_run` removes nothing. Afterwards every kernel of this process
+    is looked up again.
 
     >>> kcl.purge("binary", kernel="doubled", dry_run=True)
     <kcl.Removal 0 files, 0 rows, 0 bytes>
@@ -136,17 +137,17 @@ def carry_out(
     """Remove what a request names, and return it; parameters and errors as for `make_plan`."""
     own = {*settings.LAYERS, KEPT}
     is_own = signer is not None or not own.isdisjoint(_resolve_names(names, everything, kernel))
-    # The helper ends before anything is listed: what it writes later would reappear.
+    # The helper process is ended first, because what it writes later would reappear.
     is_quiet = not is_own or drivers.quiet(places.own())
     plan = make_plan(names, everything, older, kernel, signer)
     if not is_quiet:
         words = "its helper process still works: what it makes may reappear"
         plan.refusals.append(Refusal(OWN, places.own(), words))
     remove(plan, "kcl purge")
-    # The directory may hold something else, or be a link: then it stays.
+    # This fails if the directory has other files, or is a link; then it stays.
     with suppress(OSError):
         os.rmdir(places.own())
-    # What the layers hold in memory goes too.
+    # The layers also drop what they have in memory.
     process.on_change()
     return plan
 
@@ -158,9 +159,9 @@ def make_plan(
     kernel: str | None = None,
     signer: str | None = None,
 ) -> Removal:
-    """Return what a request would remove, and remove none; parameters and errors as for `purge`.
+    """Return what a request would remove, without removing it; parameters and errors as for `purge`.
 
-    With a `signer`, the id of a key, that is what came from a remote under this key, and nothing else.
+    With a `signer`, the id of a key, only entries are removed that came from a remote and were signed by this key.
     """
     plan = Removal([], [])
     if signer is not None:
@@ -183,7 +184,7 @@ def remove(plan: Removal, reason: str) -> None:
     """Remove items. What could not be removed is added to the refusals."""
     gone = []
     for item in plan.items:
-        # One refused item hinders no other.
+        # If one item cannot be removed, the others still are.
         try:
             _remove_rows(item) if item.is_database else remove_path(item.path)
             gone.append(item)
@@ -225,12 +226,12 @@ def find_items(name: str, refusals: Faults, before: float | None = None) -> Iter
 def collect_items(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[RemovalItem]:
     """Return the items to remove for entries: files for entries that are files, rows for the others.
 
-    With them go the rows that lead to no other code, and those that have led nowhere for an hour.
+    Base rows, by which code is found, are removed if all their code is, or if they have had no code for an hour.
     """
     if not gone:
         return []
     going, now = set(map(id, gone)), time.time()
-    # The digests that lead to code that stays, and to code that goes.
+    # The digests of base rows whose code stays, and of those whose code is removed.
     living, dead = set[str](), set[str]()
     for entry in listed:
         if entry.kind == inventory.CODE:
@@ -256,7 +257,7 @@ def collect_items(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) ->
 
 
 def find_last_use(entry: ListedEntry, uses: Mapping[str, journal.Use]) -> float:
-    """Return when an entry was made or was a hit for the last time."""
+    """Return when an entry was last a hit, or when it was made if it never was."""
     return max(entry.modified, journal.find_use(uses, entry.digest)[1])
 
 
@@ -289,9 +290,9 @@ def _resolve_names(names: tuple[str, ...], everything: bool, kernel: str | None)
 def _choose_entries(
     names: list[str], kernel: str | None, before: float | None, refusals: Faults
 ) -> list[RemovalItem]:
-    """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
+    """Return kcl's entries of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
-    Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
+    Base rows are removed with the code that is found by them. Unreadable entries are added to `refusals`.
     """
     listed = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True))
     uses = journal.read_uses()
@@ -313,12 +314,12 @@ def list_signed(faults: Faults) -> list[tuple[ListedEntry, list[str]]]:
 
 
 def remove_path(path: str) -> None:
-    """Remove a file, or a directory with its contents, in which others may write meanwhile; raises OSError."""
+    """Remove a file, or a directory with its contents, even if others write into it meanwhile; raises OSError."""
     with suppress(FileNotFoundError):
         if os.path.islink(path) or not os.path.isdir(path):
             os.unlink(path)
             return
-        # A second pass takes what others wrote during the first. Only the last one raises.
+        # The second pass removes what others wrote during the first. Only the call below raises errors.
         for _ in range(2):
             shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
@@ -328,9 +329,9 @@ def remove_path(path: str) -> None:
 def _remove_rows(item: RemovalItem) -> None:
     """Remove rows of a database, and give their space back in small steps; raises `sqlite3.Error`, `OSError`."""
     database = Database(item.path, "rw")
-    # Without waiting for the disk a crash may lose rows. That is no wrong answer: readers verify.
+    # Not waiting for the disk is safe: a crash may damage rows, but readers verify every row.
     database.ask("PRAGMA synchronous = 'OFF'")
-    # Each row is a statement of its own, so that no other process waits long.
+    # One statement for each row, so that other processes do not wait long.
     for address in item.addresses:
         database.ask("DELETE FROM dict WHERE keyhash = ?", address)
     # If another process reads, the space stays in the file, and later rows use it.
@@ -340,7 +341,7 @@ def _remove_rows(item: RemovalItem) -> None:
 
 
 def note_removed(digests: list[str], reason: str) -> None:
-    """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
+    """Add entries to the file of removed ones. Raises nothing: a lost line only costs the explanation of a later miss."""
     if digests:
         now = round(time.time(), 3)
         notes = [*read_removed(), *((digest, reason, now) for digest in digests)]

@@ -1,13 +1,14 @@
-"""Space: the bound on the stores, and the choice of the kernels that go where the stores exceed it.
+"""Keeps the entries within the bound on space, and chooses the kernels that are removed for that.
 
-A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels that were used longest ago
-go first, until a tenth of the bound is free. Another process that reads an entry during its removal misses, and makes
-the entry again.
+A kernel is removed as a whole: its code, its programs and its base rows. The kernels that were used longest ago are
+removed first, until a tenth of the bound is free. If another process reads an entry during its removal, it misses, and
+makes the entry again.
 
 Pinned kernels stay, however small the bound is. A pin is the name of a kernel, a shell pattern of names, or the digest
 of an entry, of which twelve digits are enough. The pins are one small file.
 
-A process that ends after a miss adds up the sizes of the files. Only a choice reads the header of every entry.
+At the end of a process with a miss only the sizes of files are added up. The headers of all entries are read only if
+kernels must be removed.
 """
 
 from __future__ import annotations
@@ -44,12 +45,10 @@ def measure(site: str | None = None) -> int:
 
 
 def choose(bound: int, site: str | None = None) -> tuple[purge.Removal, int]:
-    """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
+    """Choose entries to remove so that the others take at most `bound` bytes; 0 means no bound.
 
-    They are those of the own stores, or of a `site` directory.
-
-    Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
-    shows: the rows that lead to them go with them.
+    They are chosen from the user's own stores, or from a `site` directory. Returns the removal, whose refusals are the
+    entries that cannot be read, and the number of removed entries without their base rows, which no listing shows.
     """
     refusals: Faults = []
     listed = list(inventory.entries(all_rows=True, own=True, site=site, faults=refusals))
@@ -78,7 +77,7 @@ def _group_kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]
 def keep_bound() -> None:
     """Remove the entries above the bound; raises nothing for a store that refuses."""
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
-        # One bound, on the bytes: bounds on number and age would say the same.
+        # There is a bound only on the bytes, since bounds on number and age would have the same effect.
         bound = settings.read().max_size
         if not 0 < bound < measure():
             return

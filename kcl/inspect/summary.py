@@ -1,4 +1,4 @@
-"""The summary: the work of each layer in this process, and the place of its files, as text."""
+"""The report of this process as text: what each layer did, and where its files are."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Report(str):
 
 
 def report() -> Report:
-    """Return the table of this process: a row per layer, where their files lie, then what the reader should know.
+    """Return the report of this process: a table with a row for each layer, the places of their files, and remarks.
 
-    `seconds` is what the look-ups took, with the work of those that were no hits; `saved` is by how many seconds the
-    hits were faster than what they spared. No line is longer than 80 columns, but for a word that is. It is a text,
-    which a notebook and Python show as it is printed.
+    `seconds` is the time of the look-ups, including the generation and building after misses; `saved` is by how much the
+    hits were faster than making the entries was. Lines have at most 80 columns, except for longer words. The result is a
+    text, which a notebook and Python show as it is printed.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> kcl.report()
@@ -121,7 +121,7 @@ def append_run(path: str) -> None:
     with open(
         path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
     ) as stream:
-        # The line goes in one piece, past any buffer: other processes add lines to the file too.
+        # The line is written at once and unbuffered, since other processes may add lines to the file.
         stream.write(json.dumps(content.describe(), allow_nan=False).encode() + b"\n")
 
 

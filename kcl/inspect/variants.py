@@ -1,6 +1,7 @@
-"""Variants: kernels of one name that no parameter tells apart, by the arguments of their calls into loopy that differ.
+"""Names for variants: kernels of one name and without parameters are told apart by arguments of their calls into loopy.
 
-A tile in a loop makes variants without a recipe. `split_iname 8` and `split_iname 16` name them.
+For example, a program that tries tile sizes in a loop gets kernels that are shown as `split_iname 8` and
+`split_iname 16`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _SHORT = 24  # characters of an argument that tells variants apart
 
 
 def find_parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
-    """Return what tells apart code of one name without parameters, by its program.
+    """Return names for code of one kernel name without parameters: program -> {name: ""}, as `{"split_iname 8": ""}`.
 
-    It stands in the place of the parameters, as a name without a value: `{"split_iname 8": ""}`.
+    They are shown in place of parameters, which is why they have this form.
     """
     alike: dict[str, dict[str, ListedEntry]] = {}
     for code in codes:
@@ -26,7 +27,7 @@ def find_parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
             alike.setdefault(code.kernel, {})[code.program] = code
     told: dict[str, dict[str, str]] = {}
     for programs in alike.values():
-        # One program needs nothing to tell it apart, so no entry is read for it.
+        # A single program needs no further name, so no entry is read.
         if len(programs) == 1:
             continue
         arguments_of = {program: _read_arguments(code) for program, code in programs.items()}

@@ -114,8 +114,8 @@ class _FailedCall:
 
     def unknown_open(self) -> KeyError | None:
         """Return the KeyError that loopy raises for an unknown argument when dtypes are open; None if all are known."""
-        known = {*self.arguments, *self.packed, *_SIZES}
-        unknown = [name for name in self.given if name not in known]
+        accepted = {*self.arguments, *self.packed, *_SIZES}
+        unknown = [name for name in self.given if name not in accepted]
         return KeyError(unknown[0]) if self.arguments and unknown else None
 
     def named(self) -> Exception | None:

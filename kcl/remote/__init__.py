@@ -1,4 +1,4 @@
-"""The remote: a place that holds one pack for each driver, and warms its cache in one get.
+"""The remote: a server, bucket or directory from which a project fills its cache with packs that others have pushed.
 
-A pack is a bundle with a signature. `kcl.remote.stores` has the places, `kcl.remote.seal` the signatures.
+A pack is a bundle with a signature. `kcl.remote.stores` has the kinds of remotes, `kcl.remote.seal` the signatures.
 """

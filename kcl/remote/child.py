@@ -1,7 +1,7 @@
-"""The child that talks to a remote, so that no client is imported into a user's process, and nothing can hang it.
+"""The child process that talks to the remote, so that the user's process imports no client and cannot hang.
 
-It is isolated (`-I`): modules are found where the user's process finds them, but not in the directories of the program.
-It gets address and secrets by a pipe, reads a bounded number of bytes in a bounded address space, and ends by itself.
+The child runs isolated (`python -I`): it finds modules where the user's process does, but not in the program's own
+directories. It gets the address and secrets by a pipe, has a bounded address space, and ends itself after a fixed time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from kcl.remote import outcomes, stores
 from kcl.remote.outcomes import Outcome
 from kcl.remote.stores import RemoteFault
 
-# A push completes entries first, and tries again beside others.
+# The time that the child has. A push takes long: it completes entries first, and retries while others push.
 SECONDS = {"pull": 30, "push": 1230}
 _SPACE = 2 << 30  # bytes of address space
-_WORDS = 1 << 16  # bytes, more than an outcome has
+_WORDS = 1 << 16  # bytes to read of an answer; no outcome is longer
 _QUIET = {
     "KCL_STRICT": "",
     "KCL_REPORT": "",
@@ -33,8 +33,8 @@ _QUIET = {
     "KCL_PROGRESS": "0",
     "KCL_REMOTE": "off",
 }
-# The shell leaves the child to init, so the user's process has none that it does not know. A shell gives a process in
-# the background an empty input: it is kept as descriptor 2 on the way.
+# The shell ends at once, so init becomes the child's parent, and the user's process has no child unknown to it. A
+# shell gives a background process an empty input, so the pipe is passed as descriptor 2 meanwhile.
 _SHELL = '{ "$0" "$@" <&2 2>/dev/null & } 2<&0'
 _CODE = """\
 import json, sys
@@ -52,10 +52,10 @@ child.main(**request)
 def run(
     work: str, project: str, address: str, wait: float, kept: tuple[int, ...] = (), **more: Any
 ) -> Outcome | None:
-    """Have a child pull or push the packs of a project; return the outcome, None without an answer in `wait` seconds.
+    """Let a child pull or push the packs of a project; return the outcome, or None if `wait` seconds pass without one.
 
-    `more` are arguments of `packs.pull` or `packs.push`. A child that has not answered goes on. It has the descriptors
-    `kept` open. Raises OSError, and RemoteFault if this interpreter cannot be started again.
+    `more` has arguments of `packs.pull` or `packs.push`. The child inherits the descriptors in `kept`, and continues if it
+    is not waited for. Raises OSError, and RemoteFault if Python cannot be started again from this process.
     """
     root = option.get_cache_dir()
     request = {"work": work, "project": project, "address": address, "root": root, "more": more}
@@ -72,9 +72,9 @@ def run(
 def main(
     work: str, project: str, address: str, root: str, more: Mapping[str, Any], **_start: Any
 ) -> None:
-    """Do what is asked, leave a note on the outcome, and end."""
+    """Run in the child: pull or push, write a note about the outcome, and answer the parent."""
     started = time.monotonic()
-    # The alarm ends this process, whatever a client does.
+    # The alarm ends this process even if a client library hangs.
     signal.alarm(SECONDS[work])
     option.cache_dir(root)
     try:
@@ -82,9 +82,9 @@ def main(
         from kcl.remote import packs
 
         if work == "push":
-            # This starts a helper, whose compiler takes more than the bound.
+            # Done before the bound on memory, since this may start a compiler, which needs more.
             contents.complete()
-        # Where the system refuses the bound, the alarm is left.
+        # Some systems refuse this bound; the alarm still works there.
         with suppress(ImportError, ValueError, OSError):
             import resource
 
@@ -92,19 +92,19 @@ def main(
             resource.setrlimit(resource.RLIMIT_AS, (_SPACE, most))
         outcome = getattr(packs, work)(project, address, **more)
     except BaseException as error:
-        # A client may be written in Rust, whose panics are no Exceptions.
+        # A client may be written in Rust: its panics are not of class Exception.
         outcome = Outcome(stores.fault(address, error))
     outcome = outcome._replace(seconds=time.monotonic() - started)
-    # What is only seen leaves no note.
+    # A pull that loads nothing, as `kcl doctor` makes it, is not noted.
     if more.get("load", True):
         outcomes.write(outcomes.note_name(work, project, address), outcome)
-    # The parent may have ended.
+    # The parent may have ended, and its end of the pipe with it.
     with suppress(OSError):
         os.write(sys.stdout.fileno(), json.dumps(outcome).encode())
 
 
 def _start(request: Mapping[str, Any], kept: tuple[int, ...]) -> int:
-    """Start a child, and return a descriptor of what it says."""
+    """Start a child; return the descriptor from which its answer can be read."""
     import subprocess
 
     if not settings.is_python():
@@ -115,12 +115,12 @@ def _start(request: Mapping[str, Any], kept: tuple[int, ...]) -> int:
     try:
         subprocess.run(
             ["/bin/sh", "-c", _SHELL, sys.executable, "-I", "-c", _CODE],
-            # Secrets go by the pipe, since everybody can read the arguments of a process.
+            # Secrets go through the pipe, since all users can see the arguments of a process.
             input=json.dumps(request).encode(),
             stdout=end,
             stderr=subprocess.DEVNULL,
             pass_fds=kept,
-            # Ctrl-C is for the program.
+            # So Ctrl-C reaches only the user's program.
             start_new_session=True,
             cwd="/",
             env={**settings.environment_alone(), **_QUIET},
@@ -130,13 +130,13 @@ def _start(request: Mapping[str, Any], kept: tuple[int, ...]) -> int:
         os.close(ended)
         raise
     finally:
-        # The child has the only open end then, so its death is seen.
+        # Then only the child has this end of the pipe, so the parent notices its death.
         os.close(end)
     return ended
 
 
 def _path() -> list[str]:
-    """Return where this process finds modules, without the working directory and that of the program."""
+    """Return `sys.path` without relative paths, the working directory and the directory of the program."""
     main = (
         getattr(sys.modules.get("__main__"), "__file__", None)
         or (getattr(sys, "argv", None) or [""])[0]
@@ -146,7 +146,7 @@ def _path() -> list[str]:
     with suppress(OSError):
         own.add(os.path.realpath(os.path.dirname(os.path.abspath(str(main)))))
         own.add(os.path.realpath(os.getcwd()))
-    # So no file beside the program passes for a module of a client.
+    # So no file beside the program is imported in place of a client library's module.
     return [
         folder
         for folder in sys.path

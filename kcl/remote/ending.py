@@ -1,4 +1,4 @@
-"""What a process with a remote does as it ends: it notes what it used, and may push it."""
+"""Runs at the end of a process that has a remote: records the entries that it used, and may push them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kcl.base import events, settings
 from kcl.cache import layers, run_memo
 from kcl.remote import project, used
 
-# For so long `remote_write = "exit"` waits.
+# With `remote_write = "exit"` the end of the process waits up to this long for the push.
 _SECONDS = 60.0
 
 
 def at_exit() -> None:
-    """Note what this run used, and push it if the settings say so. Raises nothing."""
+    """Record the entries that this run used, and push them if the settings say so. Raises nothing."""
     try:
         if _leave():
             _push()
@@ -22,13 +22,13 @@ def at_exit() -> None:
 
 
 def in_worker() -> None:
-    """Note what this process used so far. Raises nothing."""
+    """Record the entries that this process has used so far. Raises nothing."""
     with suppress(Exception):
         _leave()
 
 
 def _leave() -> bool:
-    """Note what this run used, for the next push; return False if it used nothing, and without a remote."""
+    """Record the used entries for the next push; return False if there are none, or there is no remote."""
     places = run_memo.places_used()
     if not settings.read().remote or not places:
         return False
@@ -37,15 +37,15 @@ def _leave() -> bool:
 
 
 def _push() -> None:
-    """Start a push: after the end of this process, or now.
+    """Start a push in a child, which may outlive this process.
 
-    A run pushes at once if it made an entry, and once in `remote_fresh` all, since the server may have lost it. After a
-    push that failed no process tries again for some time.
+    A run that made an entry pushes at once. Other runs push once in `remote_fresh` seconds, since the server may have lost
+    the pack. After a failed push no process tries again for some time.
     """
     options, name = settings.read(), project.name()
     if not options.remote_write or settings.batch():
         return
-    # Most runs push nothing, and need none of these.
+    # Imported late: most runs push nothing.
     from kcl.remote import child, outcomes
 
     pushed = outcomes.recent(outcomes.note_name("push", name, options.remote))

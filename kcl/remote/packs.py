@@ -1,4 +1,4 @@
-"""Pull the packs of a project into the own cache, and push what its runs used. Both run in a child."""
+"""Pulls the packs of a project into the user's cache, and pushes the entries that its runs used; runs in a child."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from kcl.remote.outcomes import Outcome
 from kcl.remote.seal import PublicKey
 from kcl.remote.stores import PackStore, RemoteFault
 
-# A client waits less than its process lives.
+# The time-out of a client, which is less than the lifetime of its process.
 _SECONDS = 25.0
-_TOGETHER = 64 << 20  # bytes of packs that one process loads
+_TOGETHER = 64 << 20  # bytes of packs that one process loads at most
 _DAY = 86400.0
-_KEYS = 8  # whose packs are asked for
+_KEYS = 8  # whose packs are asked for at most
 # Seconds before the second try, and before a later one at most.
 _PAUSE, _LONGEST = 0.05, 5.0
 
 
 def pull(project: str, address: str, load: bool = True) -> Outcome:
-    """Load the packs of all trusted keys, or only see them; no bytes came if there is none.
+    """Fetch the packs of all trusted keys, and load their entries unless `load` is False.
 
-    A pack that cannot be read hides no other one. Raises RemoteFault where there can be no pack.
+    The outcome has 0 bytes if there is no pack. If one pack cannot be read, the others are still loaded. Raises RemoteFault
+    for a wrong address, and if no key is trusted.
     """
     brought, size = set[str](), 0
     faults, remarks = list[str](), list[str]()
     store = stores.store_of(address, _SECONDS)
     keys = seal.believed(address)
-    # There may be several keys, or none that can be read.
+    # The signing key is unknown if there are several, or if it cannot be read.
     with suppress(RemoteFault):
         if own := seal.signing():
-            # The own pack comes first: at a tie the first one counts.
+            # The own pack comes first: of two equally complete entries the first one is kept.
             keys.sort(key=lambda key: key.id != own[0].id)
     if len(keys) > _KEYS:
         remarks.append(f"only {_KEYS} of {len(keys)} keys are asked for")
@@ -69,11 +70,11 @@ def push(
     secret: str = "",
     anew: bool = False,
 ) -> Outcome:
-    """Join a bundle, or what the last runs of a project used, with the pack of the own key, and put it there.
+    """Add entries to the pack of the user's own key on the remote: those of a bundle `file`, or those that runs used.
 
-    Nothing is put if the trusted packs lack nothing of it. Where another process puts at the same time, this one joins
-    with its pack and tries again, for some `seconds`. `secret` is the half of a key that signs. A damaged pack of the
-    own key is an error, unless it is written `anew`. Raises as `pull`.
+    Nothing is written if the trusted packs have all these entries. If another process writes the pack at the same time,
+    its entries are merged and the write is tried again, for up to `seconds`. `secret` is the secret half of the key that
+    signs. A damaged own pack is an error, unless `anew` says to replace it. Raises as `pull` does.
     """
     pair = seal.signing(secret) or (seal.UNSIGNED, None)
     key, private = pair
@@ -96,7 +97,7 @@ def push(
 
 
 class ListedPack(NamedTuple):
-    """A pack of the remote, as it says of itself."""
+    """A pack in a listing of the remote; project and time are from its head, whose signature is not checked."""
 
     name: str
     project: str
@@ -106,12 +107,12 @@ class ListedPack(NamedTuple):
 
 
 def listed() -> list[ListedPack]:
-    """Return the packs of the remote by project and key; raises RemoteFault."""
+    """Return the packs of the remote, sorted by project and key; raises RemoteFault."""
     names = seal.known_names()
     packs = []
     with _open_store() as store:
         for name, size, start in store.listed():
-            # The name comes from the server, and is printed.
+            # The name comes from the server and will be printed, so control characters are removed.
             signer = "".join(filter(str.isprintable, name.partition("/")[2]))
             moment, project = seal.read_head(start)
             packs.append(ListedPack(name, project, names.get(signer, signer), size, moment))
@@ -127,17 +128,17 @@ def drop(names: Iterable[str]) -> None:
 
 @contextmanager
 def _open_store() -> Iterator[PackStore]:
-    """Give the store of the remote; its errors are RemoteFaults with words."""
+    """Yield the store of the remote; every error in the block becomes a RemoteFault with a readable message."""
     address = stores.chosen()
     try:
         yield stores.store_of(address, _SECONDS)
     except Exception as error:
-        # Without the error itself, which may show what is secret in the address.
+        # `from None`, because the original error may contain secrets of the address.
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
 class _OwnPack:
-    """The pack of the own key, in its store."""
+    """The pack of the user's own key on the remote."""
 
     def __init__(
         self, store: PackStore, project: str, pair: tuple[PublicKey, Any], anew: bool
@@ -147,9 +148,9 @@ class _OwnPack:
         self._name = seal.pack_name(project, self._key)
 
     def join(self, mine: Contents, there: Contents, seconds: float) -> Outcome:
-        """Put what is better in `mine` than in this pack and those that are `there`.
+        """Add the entries of `mine` that are missing, or less complete, in this pack and in the packs `there`.
 
-        Raises RemoteFault where other processes put all the time.
+        Raises RemoteFault if other processes write the pack at every try.
         """
         wanted = {place: mine[place] for place in contents.improvements(there, mine)}
         end, pause = time.monotonic() + seconds, _PAUSE
@@ -160,7 +161,7 @@ class _OwnPack:
                 all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
                 return Outcome(remark=all_there if mine else "")
             joined = before | new
-            # The entries that were used last stand at the end.
+            # Entries are ordered by their last use, so those of `mine` go to the end.
             joined |= {place: joined.pop(place) for place in mine if place in joined}
             blob, kept = self._fit(joined)
             count = len(new.keys() & kept.keys())
@@ -175,13 +176,13 @@ class _OwnPack:
                 raise RemoteFault(
                     f"others pushed at each try for {seconds:.0f} s; the next push has it all"
                 )
-            # A random pause parts the processes that collide.
+            # After a random pause two processes are less likely to collide again.
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST)
 
     def _read(self) -> tuple[Contents, Any]:
-        """Return the content of the pack as it is now, and the mark of that."""
-        # A pack is read twice before it counts as damaged.
+        """Return the entries of the pack, and the mark by which `put` notices that it has changed since."""
+        # A pack that seems damaged is read again: it may have been changing.
         for _time in range(2):
             blob, mark = self._store.look(self._name)
             try:
@@ -194,28 +195,28 @@ class _OwnPack:
         raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
     def _fit(self, entries: Contents) -> tuple[bytes, Contents]:
-        """Return a pack, and its entries: of more than fit into it, those that were used longest ago go."""
-        # What fits into no pack takes nothing out of this one.
+        """Return the bytes of a pack and the entries in it; if not all fit, those used longest ago are left out."""
+        # Entries that are too large by themselves are left out first.
         kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
         while True:
             data = contents.pack(dict(kept), CacheInfo())
             blob = seal.seal(self._name, self._private, data, self._project)
             if len(blob) <= stores.LIMIT:
                 return blob, dict(kept)
-            # As many go as the pack is too large, and one at least.
+            # The share of entries to drop is the share of bytes that are too many; at least one entry is dropped.
             del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
 
 
 def _fetch(
     store: PackStore, project: str, address: str, keys: list[PublicKey]
 ) -> Iterator[tuple[PublicKey, bytes | None, str, str]]:
-    """Yield the key of each pack that is there, with its bundle, a remark and a fault; None for an unusable bundle."""
+    """Yield (key, bundle, remark, fault) for each pack that exists; the bundle is None if it cannot be used."""
     names = [seal.pack_name(project, key) for key in keys[:_KEYS]]
     room = _TOGETHER
     with ThreadPoolExecutor(_KEYS) as threads:
         answers = [threads.submit(store.get, name) for name in names]
     for key, name, answer in zip(keys, names, answers, strict=False):
-        # An error of one pack hides no other one.
+        # An error with one pack must not keep the others from being loaded.
         try:
             blob = answer.result()
             if blob is None:
@@ -239,9 +240,9 @@ def _fetch(
 
 
 def _read_others(store: PackStore, project: str, address: str, own: PublicKey) -> Contents:
-    """Return what the readable packs of the other trusted keys hold."""
+    """Return the entries in the packs of the other trusted keys, as far as they can be read."""
     entries: Contents = {}
-    # Without a trusted key there is nothing to read.
+    # `believed` raises this if no key is trusted.
     with suppress(RemoteFault):
         keys = [key for key in seal.believed(address) if key.id != own.id]
         for _key, data, *_words in _fetch(store, project, address, keys):
@@ -251,7 +252,10 @@ def _read_others(store: PackStore, project: str, address: str, own: PublicKey) -
 
 
 def _select_mine(entries: Contents, there: Contents, key: PublicKey) -> tuple[Contents, list[str]]:
-    """Return the entries that this key may sign, and words on those that came under others and are not there."""
+    """Return the entries that this key may sign, and remarks on entries of other keys that the remote lacks.
+
+    A key signs only entries that were made here or came under the key itself.
+    """
     mine, missing = Contents(), Counter[str]()
     for place, entry in entries.items():
         strangers = {*signers(entry.metadata)} - {key.id}

@@ -1,4 +1,4 @@
-"""The project that runs here: what names its packs, however and wherever a program of it is started."""
+"""The name of the project to which the running program belongs, which is a part of the names of its packs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
 
 
 def name() -> str:
-    """Return the name of the project that runs here: a written one, else that of its folder."""
+    """Return the name of the running project: the one that is written somewhere, else that of its folder."""
     return written() or os.path.basename(remote_use.folder()) or "root"
 
 
 def written() -> str:
-    """Return the name that the settings or a file give the project; empty if none does.
+    """Return the name that is written for the project; empty if none is.
 
-    That is `remote_name`, else what the nearest `pyproject.toml` above the folder of the program says, else the address
-    of git's origin.
+    It is looked for in the setting `remote_name`, then in the `pyproject.toml` files in and above the folder of the
+    program, then in the address of git's origin.
     """
     if chosen := settings.read().remote_name:
         return chosen
@@ -42,13 +42,13 @@ def _of_pyproject(path: pathlib.Path) -> str:
             tables = toml(stream.read(_LARGE).decode())
         kcl_names, project_names = tables.get("tool", {}).get("kcl", {}), tables.get("project", {})
         return str(kcl_names.get("remote_name") or project_names.get("name") or "")
-    # Any file may lie there: one that cannot be read names nothing.
+    # The file may be any file of that name; if it cannot be read, it gives no name.
     except (OSError, ValueError, ImportError, AttributeError, RecursionError):
         return ""
 
 
 def _of_origin(path: pathlib.Path) -> str:
-    """Return the last two words of the path of origin in a file of git's settings; empty without."""
+    """Return the last two parts of the origin's path ("owner/name") from a git configuration; empty if it has none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             text = stream.read(_LARGE)
@@ -56,5 +56,5 @@ def _of_origin(path: pathlib.Path) -> str:
         return ""
     match = re.search(r'^\[remote "origin"\]$[^\[]*?^\s*url\s*=\s*(\S+)', text, re.MULTILINE)
     address = match[1].rstrip("/").removesuffix(".git") if match else ""
-    # User and password of the address are no part of the name.
+    # The part before "@" has the user and the password.
     return "/".join(re.split("[/:]+", address.rpartition("@")[2])[-2:])

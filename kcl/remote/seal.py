@@ -1,4 +1,4 @@
-"""The seal of a pack: one signature over its name and its content, so none can be changed or exchanged.
+"""Signatures of packs and the keys for them. A signature covers name and content, so neither can be changed.
 
     name      = digest "/" id of the key that signs, or "unsigned"
     digest    = SHA-256 over the project's name, kcl, Python and the distributions that generate and build
@@ -9,10 +9,10 @@
     project   = the name of the project, for listings alone
     bundle    = as in `kcl.bundle.format`; its entries stand in the order of their last use
 
-No device is part of a name, since the first stage knows none: a pack joins the devices that pushed to it. The name is
-a hint. Every entry in a pack is found by its own key, so a pack of another project costs time only.
+The name has no device in it, because code is the same for all devices: a pack has the entries of all devices from which
+was pushed. A wrong name costs only time, since each entry in a pack is found by its own key.
 
-A key is known by a line `NAME:base64`, its public half. Its secret half is a file beside the settings file.
+The public half of a key is written as `NAME:base64`. The secret half is a file in a folder beside the settings file.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from kcl.cache.stores.directory import publish
 from kcl.errors import DamagedEntry
 from kcl.remote.stores import HEAD, RemoteFault, client
 
-# Folders beside the settings file: secret halves, the keys that `kcl key trust` wrote, and those that `kcl key forget`
-# took away, for their names.
+# Folders beside the settings file: for secret halves, for keys that `kcl key trust` wrote, and for those that
+# `kcl key forget` removed, whose names are still shown.
 SECRET, TRUSTED, FORGOTTEN = "keys", "trusted", "forgotten"
 _MAGIC = b"kclpack3"
 _START = struct.Struct("<8s64s")
@@ -53,20 +53,20 @@ class PublicKey(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The key as one word, for settings files."""
+        """The key as it is written in settings files, `NAME:base64`."""
         return f"{self.name}:{base64.b64encode(self.public).decode()}"
 
     @property
     def id(self) -> str:
-        """The key in names of packs."""
+        """The digits that stand for the key in names of packs."""
         return hashlib.sha256(self.public).hexdigest()[:16] if self.public else self.name
 
 
-UNSIGNED = PublicKey("unsigned", b"")  # stands for a pack that nobody need have signed
+UNSIGNED = PublicKey("unsigned", b"")  # in place of a key, for packs without a signature
 
 
 def project_digest(project: str) -> str:
-    """Return the first half of the names of a project's packs."""
+    """Return the first part of the names of a project's packs, a digest of the project and of versions."""
     from importlib import metadata
 
     python = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:2]))}"
@@ -125,7 +125,7 @@ def forgotten() -> list[PublicKey]:
 
 
 def known_names() -> dict[str, str]:
-    """Return the names of trusted and forgotten keys by their ids. Raises as `trusted`."""
+    """Return the names of trusted and forgotten keys: id -> name. Raises as `trusted` does."""
     return {key.id: key.name for key in (*forgotten(), *trusted())}
 
 
@@ -143,7 +143,7 @@ def trust_key(key: PublicKey) -> None:
 
 
 def path_of(name: str, folder: str = SECRET) -> str:
-    """Return the file of a secret half, or of another key; raises RemoteFault for a name that cannot be one."""
+    """Return the path of a key's file in one of the folders; raises RemoteFault for an invalid name."""
     if not _NAME.fullmatch(name):
         raise RemoteFault(f"{name[:80]!r} cannot name a key: use letters, digits and . _ @ -")
     return os.path.join(_folder(folder), name)
@@ -152,7 +152,7 @@ def path_of(name: str, folder: str = SECRET) -> str:
 def new(name: str) -> PublicKey:
     """Make a key and keep its secret half; raises RemoteFault if there is one of that name."""
     secret, path = _ed25519().Ed25519PrivateKey.generate().private_bytes_raw(), path_of(name)
-    # A link that leads nowhere is there, too.
+    # `lexists`, so that a link to a missing file counts as existing.
     if os.path.lexists(path):
         raise RemoteFault(f"there is a key {name} in {path}: choose another name")
     _write(path, base64.b64encode(secret).decode())
@@ -160,9 +160,10 @@ def new(name: str) -> PublicKey:
 
 
 def signing(secret: str = "") -> tuple[PublicKey, Any] | None:
-    """Return both halves of the key that signs: that of a `secret` half, else the one that `signing_key` names.
+    """Return the key that signs, as (public half, private key object); None if there is no key.
 
-    Without that name it is the only key; None without one. Raises RemoteFault for a file that others can read.
+    It is the key of the `secret` half, else the one that the setting `signing_key` names, else the only key. Raises
+    RemoteFault if there are several keys, and for a file that others can read.
     """
     chosen = settings.read().signing_key
     names = ["from --key"] if secret else [chosen] if chosen else _names(SECRET)
@@ -188,7 +189,7 @@ def seal(name: str, private: Any, bundle: bytes, project: str = "") -> bytes:
 
 
 def unseal(name: str, blob: bytes, key: PublicKey) -> tuple[float, bytes]:
-    """Return the second and the bundle of a pack that `key` has signed for this name; raises DamagedEntry."""
+    """Return the time and the bundle of a pack; raises DamagedEntry unless `key` has signed it for this name."""
     if blob[: len(_MAGIC)] != _MAGIC or len(blob) < _START.size:
         raise DamagedEntry(
             f"it is no pack of kcl: {len(blob)} bytes that start with {blob[: len(_MAGIC)]!r}"
@@ -208,7 +209,7 @@ def unseal(name: str, blob: bytes, key: PublicKey) -> tuple[float, bytes]:
 
 
 def read_head(start: bytes) -> tuple[float, str]:
-    """Return when a pack was signed, and its project, as the start of its bytes says: no signature is checked."""
+    """Return the time and the project that the first bytes of a pack name; the signature is not checked."""
     head = start[_START.size : HEAD].partition(b"\n")[0]
     second, _, project = head.decode("utf-8", "replace").partition(" ")
     is_second = second.isascii() and second.isdecimal()
@@ -247,8 +248,8 @@ def _names(folder: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    """Return the text of a file that only this user, or root, can write; raises OSError."""
-    # A byte that is no ASCII makes a line that is no key.
+    """Return the text of a file; raises OSError, also if others than this user and root can write it."""
+    # A byte that is not ASCII becomes a character that no key has.
     return trust.read(path, _LARGE, frozenset({0}))[0].decode("ascii", "replace")
 
 

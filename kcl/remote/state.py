@@ -1,4 +1,4 @@
-"""The state of the remote, in facts and in words: for `kcl status`, `kcl explain` and `kcl doctor`."""
+"""The state of the remote, as values and as text, for `kcl status`, `kcl explain` and `kcl doctor`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcl.remote.stores import shown
 
 
 def facts() -> dict[str, Any]:
-    """Return the facts on the remote for the project that ran last, and the same in words. Asks nobody."""
+    """Return what is known of the remote for the project that ran last, with lines of text. Does not use the network."""
     options = settings.read()
     pulled, refused, words = Outcome(), list[str](), list[str]()
     # Without a remote no note is read.
@@ -41,7 +41,7 @@ def facts() -> dict[str, Any]:
 
 
 def attempt() -> tuple[str, str]:
-    """Try the remote now, within bounds; return what was found, and what is wrong with it. Empty without a remote."""
+    """Ask the remote now, for a bounded time; return (result, fault), of which one is empty. Both are without a remote."""
     options = settings.read()
     if not options.remote:
         return "", ""
@@ -63,7 +63,7 @@ def _unused(options: settings.Settings) -> str:
     """Return why the remote is not asked; empty if it is."""
     if options.no_cache >= {*settings.LAYERS}:
         return f"not asked: KCL_NO_CACHE={options.no_cache_value}"
-    # The nearest folder that is there says whether the cache can be made.
+    # If the cache does not exist yet, its nearest existing parent decides whether it can be made.
     if os.access(trust.nearest(places.own()), os.W_OK):
         return ""
     return f"not asked: the own cache cannot be written ({places.own()})"

@@ -1,8 +1,8 @@
-"""The places that hold packs: bytes by name, behind the methods of `PackStore`.
+"""The kinds of remotes: Redis, buckets, directories and web servers, all with the methods of `PackStore`.
 
-A store with a `remark` cannot tell what stands there: of two writers at once the later one wins.
-A client is imported as its store is made. No client tries twice, and none returns more than `LIMIT` bytes. The errors
-of the clients pass: `fault` finds words for them.
+If a store has a `remark`, it cannot notice that another process has just written a pack: the later writer wins.
+A client library is imported when its store is made. Clients do not retry, and return at most `LIMIT` bytes. Their errors
+are not caught here; `fault` turns them into readable text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def chosen() -> str:
 
 
 def store_of(address: str, seconds: float) -> PackStore:
-    """Return the store at an address, whose client waits for `seconds`; raises RemoteFault if there can be none."""
+    """Return the store for an address; its client has the time-out `seconds`. Raises RemoteFault for a wrong address."""
     scheme = address.partition("://")[0].lower()
     if scheme in _STORES:
         store: PackStore = _STORES[scheme](address, seconds)
@@ -70,22 +70,25 @@ def shown(address: str) -> str:
 
 
 def fault(address: str, error: BaseException) -> str:
-    """Return the words for an error of a store: one line, without what is secret in the address."""
+    """Return a message of one line for an error of a store, without the secrets of the address."""
     # obstore appends text for its own developers.
     message = " ".join(str(error).partition("\nDebug source:")[0].split()) or "no reason given"
     words = message if isinstance(error, CacheFault) else f"{type(error).__name__}: {message}"
     parts = urlsplit(address)
     secrets = [address, parts.query, *parts.netloc.rpartition("@")[0].partition(":")[::2]]
-    # A secret may stand in the words as it is written, or decoded.
+    # The message may have a secret as it is written in the address, or decoded.
     for text in filter(None, (*secrets, *map(unquote, secrets))):
         words = words.replace(text, shown(address) if text == address else "***")
     cures = [f"; {cure}" for words_of, cure in _CURES if any(word in words for word in words_of)]
-    # The words are cut after the secrets are gone, so that no half of one stays.
+    # The message is shortened after that, so that no part of a secret is left.
     return f"{words[:300]}{''.join(cures[:1])}"
 
 
 class PackStore(Protocol):
-    """A place of packs; one that names no mark puts blindly."""
+    """A store of packs: name -> bytes.
+
+    `look` may return a mark, by which `put` notices that the pack has changed since. Without a mark it overwrites the pack.
+    """
 
     remark: str = ""
 
@@ -94,10 +97,10 @@ class PackStore(Protocol):
         return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
-        """Return the same, and a mark of what stands there now: any object, which `put` understands."""
+        """Return the bytes of a pack, or None, and a mark of its present state: any object that `put` understands."""
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
-        """Keep a pack, whole or not at all; return False, and keep nothing, if something else stands there now."""
+        """Write a pack as a whole or not at all; write nothing and return False if it has changed since `mark`."""
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
         """Yield the names of all packs, with the size and the first bytes of each."""
@@ -114,7 +117,7 @@ class RedisStore(PackStore):
         redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
-            # Protocol 3 begins with a round trip of its own.
+            # Protocol 3 would cost one more round trip at the start.
             protocol=2,
             socket_timeout=seconds,
             socket_connect_timeout=seconds,
@@ -125,7 +128,7 @@ class RedisStore(PackStore):
         return self._read(self._client, name)
 
     def _read(self, client: Any, name: str) -> bytes | None:
-        # The server sends no more than this, and nothing for no value.
+        # So the server sends at most the limit and a byte; for a missing key it sends nothing.
         return check_size(client.getrange(_PREFIX + name, 0, LIMIT)) or None
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
@@ -166,7 +169,7 @@ class ObjectStore(PackStore):
         wait = f"{max(1, round(seconds * 1000))}ms"
         self._client, self._note = client("obstore"), f"put {shown(address)}"
         self._store = client("obstore.store").from_url(
-            # The endpoint of a bucket is its user's choice, plain http too.
+            # The user chooses the endpoint of a bucket, which may use plain http.
             address,
             client_options={"timeout": wait, "connect_timeout": wait, "allow_http": "true"},
             retry_config={"max_retries": 0},
@@ -180,7 +183,7 @@ class ObjectStore(PackStore):
                 raise
             return None, "create"
         blob = bytearray()
-        # Piece by piece, so that no server sends more than the limit.
+        # Read in pieces, so that a server cannot send much more than the limit.
         for piece in answer.stream():
             blob += piece
             if len(blob) > LIMIT:
@@ -192,7 +195,7 @@ class ObjectStore(PackStore):
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         age = notes.age(self._note)
         if mark not in (None, "create") and (age is None or age > _DAY):
-            # There are servers that put what they should refuse. No pack has this mark.
+            # Some servers ignore the condition of a put. A put under a mark that no pack has tests this once a day.
             notes.write(self._note, "")
             if self._put(name, blob, {"e_tag": '"of-no-pack"'}):
                 self.remark = self.remark or f"this server ignores If-Match: {_BLIND}"
@@ -235,7 +238,7 @@ class FileStore(PackStore):
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
-            # To open the file has NFS ask its server.
+            # Opening the file makes NFS ask its server for the present state.
             with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 status = os.fstat(stream.fileno())
                 mark = status.st_ino, status.st_mtime_ns, status.st_size
@@ -247,7 +250,7 @@ class FileStore(PackStore):
         path = os.path.join(self._root, name)
         folder = os.path.dirname(path)
         os.makedirs(folder, exist_ok=True)
-        # NFS locks a file that can be written.
+        # On NFS a lock needs a file that is open for writing.
         with hold_alone(os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)):
             if mark is not None and mark != self.look(name)[1]:
                 return False
@@ -255,7 +258,7 @@ class FileStore(PackStore):
             return True
 
     def listed(self) -> Iterator[tuple[str, int, bytes]]:
-        # The lock, and a pack that is being written, have names that begin with a full stop.
+        # The pattern leaves out lock files and unfinished packs, whose names begin with a full stop.
         for name in glob.glob(f"{'?' * _DIGITS}/*", root_dir=self._root):
             with trust.open_to_read(os.path.join(self._root, name)) as stream:
                 yield name, os.fstat(stream.fileno()).st_size, stream.read(HEAD)
@@ -265,7 +268,7 @@ class FileStore(PackStore):
 
 
 class WebStore(PackStore):
-    """Packs behind a web server that takes PUT. Words that are secret go to its host alone."""
+    """Packs on a web server that accepts PUT. Secret headers are sent only to its host."""
 
     remark = f"a web server cannot tell what stands there: {_BLIND}"
 
@@ -288,9 +291,9 @@ class WebStore(PackStore):
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with self._ask(name) as answer:
-                # One byte more than the limit tells that there is more.
+                # A byte beyond the limit shows that the pack is too large.
                 blob = check_size(answer.read(LIMIT + 1))
-                # `length` is what is left of the announced bytes.
+                # `length` is the number of announced bytes that have not arrived.
                 if answer.length:
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
                 return blob, None
@@ -324,7 +327,7 @@ _STORES: dict[str, Any] = {
 
 
 def client(module: str) -> Any:
-    """Return a module of a package that need not be installed; raises RemoteFault."""
+    """Import a module of an optional package; raises RemoteFault if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -340,7 +343,7 @@ def check_size(blob: bytes | bytearray) -> bytes:
 
 
 def _headers(host: str) -> dict[str, str]:
-    """Return the headers of the settings file, for the host of the `remote` there alone."""
+    """Return the headers of the settings file if `host` is that of the file's `remote`; else none."""
     file = urlsplit(settings.from_file().get("remote", "")).netloc.rpartition("@")[2]
     pairs = [line.partition(":") for line in settings.read().remote_headers if host == file]
     return {name.strip(): text.strip() for name, _mark, text in pairs}
@@ -352,7 +355,7 @@ def _login(parts: Any, is_private: bool) -> tuple[str, str] | None:
         return unquote(parts.username), unquote(parts.password or "")
     netrc = client("netrc")
     with suppress(OSError, netrc.NetrcParseError):
-        # A password of netrc goes over https, or to this machine, only.
+        # A password of netrc is sent only over https or to this machine.
         entry = netrc.netrc().hosts.get(parts.hostname) if is_private else None
         return (entry[0], entry[2] or "") if entry else None
     return None

@@ -1,4 +1,4 @@
-"""What runs used, in lists that wait for a push.
+"""Lists of the entries that runs used, kept until a push.
 
     packs/<project>/<digest>    a list: layer and address of each entry, as JSON; named by its content
     packs/<project>.lock        locked by the process that pushes
@@ -27,11 +27,11 @@ _MANY = 64  # lists of one project, before they are joined
 
 
 def leave(project: str, used: Iterable[EntryPlace]) -> None:
-    """Leave the places that this run used; raises a store's errors."""
+    """Write the list of entries that this run used; raises the errors of a store."""
     if last() != project:
         notes.write(_LAST, project)
     lists = _lists(project)
-    # An equal list is written again: its time says which list is the latest.
+    # An equal list is written again, since its time says when the entries were last used.
     _put(lists, used)
     if len(names := [*lists.scan()]) > _MANY:
         joined = _put(lists, _read(lists, names))
@@ -51,21 +51,21 @@ def waits(project: str) -> bool:
 
 @contextmanager
 def take(project: str) -> Iterator[list[EntryPlace]]:
-    """Take up what the runs of a project used, the least recently used first, as the only process that pushes it.
+    """Yield the entries that the runs of a project used, the least recently used first; other pushes wait meanwhile.
 
-    What an error ends stays for the next push.
+    The lists are removed after the block, or kept for the next push if the block raises.
     """
     lists = _lists(project)
     with hold_alone(open_lock(os.path.basename(lists.location))):
         names = [*lists.scan()]
         yield _read(lists, names)
-        # A push that failed does not come here.
+        # This is not reached if the push failed.
         for name in names:
             lists.delete(name)
 
 
 def open_lock(name: str) -> int:
-    """Open a file to be locked, in a folder that is made; raises OSError and UnusableDirectory."""
+    """Open the lock file of a project, and make its folder; raises OSError and UnusableDirectory."""
     folder = places.own(places.PACKS)
     trust.make_trusted(folder)
     return trust.open_file(os.path.join(folder, f"{name}.lock"), trust.LOCK)
@@ -84,7 +84,7 @@ def _put(lists: Directory, used: Iterable[EntryPlace]) -> str:
 
 
 def _read(lists: Directory, names: Iterable[str]) -> list[EntryPlace]:
-    """Return the places in the readable lists, those of the latest list last."""
+    """Return the entries in the lists that can be read, as (layer, address), the latest used last."""
     dated = []
     for name in names:
         with suppress(OSError, DamagedEntry):

@@ -21,9 +21,9 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - len(_LEFT_OUT)] + _LEFT_OUT
 
 
-def counted(count: int, one: str, many: str) -> str:
+def counted(count: int, singular: str, plural: str) -> str:
     """Write a number with its words: "1 program is", "2 programs are"."""
-    return f"{count} {one if count == 1 else many}"
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def folded(line: str, width: int, hang: int = 2) -> list[str]:
@@ -39,7 +39,9 @@ def folded(line: str, width: int, hang: int = 2) -> list[str]:
     return wrapper.wrap(line.lstrip())
 
 
-def alike(one: Sequence[str], other: Sequence[str]) -> int:
+def alike(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the number of equal letters or lines at the beginning of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next(
+        (index for index, pair in pairs if pair[0] != pair[1]), min(len(first), len(second))
+    )

@@ -93,11 +93,11 @@ class ByTable:
 
     def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         arguments = call.arguments
-        given = {name: value for name, value in arguments.items() if name not in free}
-        self.name, self.function, self.parameters = call.name, call.function, given
+        fixed = {name: value for name, value in arguments.items() if name not in free}
+        self.name, self.function, self.parameters = call.name, call.function, fixed
         self.sizes, self.space = sizes, space
         self.defaults: Choice = {name: arguments[name] for name in free}
-        self.given = {name: given[name] for name in space.lists if name in given}
+        self.given = {name: fixed[name] for name in space.lists if name in fixed}
         # The sizes that the recipe takes. The others are for the table and for predicates only.
         self._own = sizes.of_recipe(call.function)
         self.has_variants = bool(self._own.texts)

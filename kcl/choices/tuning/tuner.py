@@ -1,4 +1,4 @@
-"""The tuner: a search asks for choices; they are checked and raced, and the winner is stored. For `tune` only."""
+"""The tuner behind `Kernel.tune`: a search proposes choices, which are checked and raced; the winner is stored."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from kcl.line import bindings_of
 from kcl.programs.headers import header_files
 
 _SHORT = 5  # rounds of the race after each step of a search
-_CHECKED = 0.7  # share of the time after which no candidate is built
-_SEARCHED = 0.85  # share of the time after which the last race begins
-_LEAST_SECONDS = 2.0  # of the last race
-# A candidate runs in the last race if it may take less than so many times the best time.
+_CHECKED = 0.7  # of the time: no candidate is built after this part of it
+_SEARCHED = 0.85  # of the time: the last race begins after this part of it
+_LEAST_SECONDS = 2.0  # that the last race takes, even if the time is over
+# A candidate runs in the last race if it may take less than this many times the best time.
 _NEAR = 2.0
-# A crash or a time-out is remembered for a month.
+# A crash or a time-out is believed for a month; then the choice is tried again.
 _BELIEVED_SECONDS = 30 * 86400.0
-_REPORT_SECONDS = 1.0  # between two writes of outcomes
+_REPORT_SECONDS = 1.0  # between two times that outcomes are written
 
 
 class Tuning(NamedTuple):
-    """The result of a tuning; str() is a table of what was tried.
+    """The result of a tuning; str() is a table of the choices that were tried.
 
-    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. `tried` has
-    a row for each choice with an outcome; as many as `known` had theirs from before. There `was_time` unless no choice
-    could be tried.
+    `row` is the stored row, of this tuning or of an earlier one. If nothing could be measured it is None, and `why` says
+    why. `tried` has a row for each choice with an outcome; `known` is how many of the outcomes are from earlier tunings.
+    `was_time` is False if the time was too short to try any choice.
     """
 
     kernel: str
@@ -103,9 +103,10 @@ def tune(
     again: bool,
     anyway: bool,
 ) -> Tuning:
-    """Measure choices as `Kernel.tune` does, which has the defaults of the options.
+    """Measure choices for `Kernel.tune`, which describes the arguments.
 
-    What is known when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
+    If the tuning is stopped, the outcomes so far are stored, and the next tuning continues. Tunings of one device wait for
+    each other.
     """
     if settings.batch() and not anyway:
         raise RuntimeError(
@@ -129,7 +130,7 @@ def tune(
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
-        # No candidate has more time to generate than the whole tuning has.
+        # Generating one candidate may take at most the time of the whole tuning.
         files.seconds = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
         if not again:
@@ -141,10 +142,11 @@ def tune(
 
 
 class _Tuner:
-    """One tuning: each choice that the search asks for becomes a trial, and its outcome is stored.
+    """One tuning: it makes a trial of each choice that the search proposes, and stores the outcomes.
 
-    `known` are the outcomes of earlier tunings, by name. `_before` are those that stand for a trial of this one.
-    `_written` are the outcomes that this tuning stored, by name. `_case` has what all its rows share.
+    `known` has the outcomes of earlier tunings: name -> row. `_before` has those that are used in place of a trial:
+    trial -> row. `_written` has the outcomes that this tuning has stored: name -> row. `_case` is a row with the fields
+    that all rows of this tuning share.
     """
 
     def __init__(
@@ -180,7 +182,7 @@ class _Tuner:
         )
 
     def find_stored(self) -> Row | None:
-        """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
+        """Return the row of an earlier tuning of this level if it was finished, and the code of its winner is unchanged."""
         row = self.table.row(self._case.name)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self._case.level:
             return None
@@ -194,19 +196,19 @@ class _Tuner:
         return row
 
     def read_outcomes(self) -> None:
-        """Read the outcomes that may stand, and have the search begin with the other choices."""
+        """Read the outcomes of earlier tunings, and let the search begin with choices that have none."""
         self.known = self.table.facts() if self._case.terms else {}
-        # A search of the user's keeps its own order.
+        # Another search may be the user's, and keeps its own order.
         if isinstance(self.search, searches.Interpolation):
             self.search.first.sort(key=lambda choice: self._name(choice) in self.known)
 
     @property
     def tried(self) -> list[tuple[Choice, Trial]]:
-        """The choices with an outcome, and their trials."""
+        """The choices that have an outcome, each with its trial."""
         return [(choice, trial) for choice, trial in self._made if trial.verdict.outcome]
 
     def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
-        """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
+        """Search until all choices are tried or the time is over; then race the best ones and store the winner."""
         has_ended, checked = False, began + _CHECKED * seconds
         try:
             with (
@@ -225,7 +227,7 @@ class _Tuner:
                     choices = self.search.ask()
                     has_ended = not choices
                     self._measure(bench, choices, checked, began + _SEARCHED * seconds)
-                # Each choice that the search asked for has an outcome, and there is no other to ask for.
+                # Each choice that the search proposed has an outcome, and there are no other choices.
                 is_done = len(self.tried) == len(self._made) and (
                     has_ended or len(self.tried) >= self.count
                 )
@@ -238,7 +240,7 @@ class _Tuner:
                     )
                     return result._replace(why=why, was_time=False)
                 finalists = self._check_again(bench, self._finalists(), began + seconds)
-                # The last race has some seconds of its own, whatever the search took.
+                # The last race gets some seconds even if the search took longer than it should.
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
@@ -257,7 +259,7 @@ class _Tuner:
 
     @contextlib.contextmanager
     def _reporting(self, bench: Bench, seconds: float) -> Iterator[None]:
-        """Within the block, write outcomes as they come and show how far the search is, once a second."""
+        """In the block, write new outcomes and show the progress of the search once a second."""
         began = reported = time.monotonic()
         sizes = "".join(f", {name}={size}" for name, size in self.files.sizes.items())
 
@@ -278,11 +280,11 @@ class _Tuner:
             try:
                 yield
             finally:
-                # Outcomes that came after the last report are written, too.
+                # These are the outcomes that came after the last report.
                 self._note()
 
     def _note(self) -> None:
-        """Write the outcomes that are new."""
+        """Store the outcomes that are new or have changed."""
         facts = {fact_name(fact): fact for fact in starmap(self._fact, self.tried)}
         new = {name: fact for name, fact in facts.items() if self._written.get(name) != fact}
         if new:
@@ -290,25 +292,25 @@ class _Tuner:
             self._written |= new
 
     def _measure(self, bench: Bench, choices: list[Choice], checked: float, raced: float) -> None:
-        """Check and race some choices until these moments, and tell the search."""
+        """Check choices until the moment `checked`, race them until `raced`, and tell the search the results."""
         new, trials = list[tuple[Choice, Trial]](), list[Trial]()
 
         def untried() -> Iterator[Trial]:
             for choice in choices:
-                # The generation of all choices may take as long as the checks.
+                # Generating code takes long, too, so it reports progress and obeys the limit.
                 bench.report()
                 if time.monotonic() >= checked:
                     return
                 new.append((choice, trial := self._trial(choice)))
                 self._made.append(new[-1])
-                # Choices with equal code share one trial, which is checked once.
+                # Choices with equal code share one trial, which need be checked only once.
                 if trial not in trials:
                     trials.append(trial)
                     if not trial.verdict.outcome:
                         yield trial
 
         bench.check(untried(), checked)
-        # The default does not race against itself: its ratio is one.
+        # The default cannot race against itself; its ratio is 1.
         racers = [
             trial
             for trial in trials
@@ -319,7 +321,7 @@ class _Tuner:
             self.search.tell(choice, 1.0 if trial is self.default else trial.ratio)
 
     def _trial(self, choice: Choice) -> Trial:
-        """Return the trial of a choice; an earlier outcome stands for the same code, under the same terms."""
+        """Return the trial of a choice; it gets the outcome of an earlier tuning if code and comparison are the same."""
         if refusal := self.chooser.refusal(choice, self.files.sizes):
             return Trial(Verdict("not valid", refusal))
         trial, fact = self.files.trial(choice), self._standing_fact(choice)
@@ -331,7 +333,10 @@ class _Tuner:
         return trial
 
     def _standing_fact(self, choice: Choice) -> Row | None:
-        """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
+        """Return the outcome of an earlier tuning if it may be used again for equal code.
+
+        A crash is tried again after some weeks, and a time-out also if there is more time now.
+        """
         fact = self.known.get(self._name(choice))
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
@@ -340,7 +345,7 @@ class _Tuner:
         return None if is_old or is_short else fact
 
     def _finalists(self) -> list[Trial]:
-        """Return who may be the fastest, and faster than the default."""
+        """Return the trials that may be faster than the default and nearly as fast as the best one."""
         lows = {
             trial: trial.standing.low
             for _choice, trial in self.tried
@@ -351,21 +356,21 @@ class _Tuner:
         return sorted(fast, key=lows.__getitem__)[:SERVED]
 
     def _check_again(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
-        """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
+        """Return the trials with correct results; check those on the present data that an earlier tuning checked."""
         old = [trial for trial in trials if trial in self._before]
-        # A verdict that is open has the bench compare again.
+        # The bench checks every trial whose verdict is open.
         for trial in old:
             trial.verdict = OPEN
         bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
         right = [trial for trial in trials if trial.verdict.outcome == "ok"]
         for trial in old:
-            # There was no time: what is known stands, and is not served.
+            # Without time for the check the earlier outcome stays, but the trial cannot win.
             if not trial.verdict.outcome:
                 trial.verdict = Verdict("ok")
         return right
 
     def _store(self, racers: list[Trial], finalists: list[Trial], is_unfinished: bool) -> Row:
-        """Store the winner, and those that were nearly as fast."""
+        """Store the row of the winner, with the finalists that were faster than the default."""
         order = sorted(
             (made for made in self.tried if made[1] in finalists),
             key=lambda made: self._place(made[0]),
@@ -374,7 +379,7 @@ class _Tuner:
             {trial: trial.standing for trial in racers if trial.standing},
             [trial for _choice, trial in order],
         )
-        # Of choices with equal code the first in the order of declaration counts.
+        # If choices have equal code, the first one in the order of declaration is taken.
         choices = {trial: choice for choice, trial in reversed(order)}
         fact = self._case._replace(choice=self.files.start, ratio=1.0, program=self.default.program)
         if best is not None:
@@ -390,7 +395,7 @@ class _Tuner:
         return row
 
     def _row(self, fact: Row) -> Row:
-        """Return the row that serves the choice of an outcome."""
+        """Return the row by which later runs use the choice of an outcome."""
         digests = set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in self.default.codes.items():
@@ -409,10 +414,10 @@ class _Tuner:
         )
 
     def _fact(self, choice: Choice, trial: Trial) -> Row:
-        """Return what became of a choice, as it is stored beside the row of its tuning."""
+        """Return the outcome of a choice as a row, to be stored beside the row of the tuning."""
         end, earlier = trial.standing, self._before.get(trial)
         if earlier and earlier.outcome == trial.verdict.outcome != "ok":
-            # Its day and its limit stay.
+            # The row keeps the day and the limit of the earlier tuning.
             return earlier._replace(choice=choice)
         return self._case._replace(
             choice=choice,
@@ -433,36 +438,36 @@ class _Tuner:
         return fact_name(self._case._replace(choice=choice))
 
     def _place(self, choice: Choice) -> list[int]:
-        """Return the place of a choice in the order of declaration."""
+        """Return a sort key that puts choices into the order of declaration."""
         return [self.chooser.space.lists[name].index(value) for name, value in choice.items()]
 
 
 def _codes(trial: Trial) -> tuple[str, ...]:
-    """Return the digests of all forms of a candidate; none if one is unknown."""
+    """Return the code digests of all calls on which a candidate is tried; empty if one of them is unknown."""
     digests = {*trial.digests.values()}
     return tuple(sorted(digests)) if "" not in digests else ()
 
 
 def _terms(space: Space, tolerance: Tolerance) -> str:
-    """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
+    """Return a digest of the rules by which results are compared; empty if a rule's source cannot be read."""
     text = space.comparison(tolerance)
     return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
 def _day(ago: float = 0.0) -> str:
-    """Return the date some seconds ago."""
+    """Return the date of the moment `ago` seconds before now."""
     return time.strftime("%Y-%m-%d", time.localtime(time.time() - ago))
 
 
 def _versions() -> str:
-    """Return the versions of what made the code."""
+    """Return the versions of kcl and, if it is imported, of loopy."""
     loopy = contents.version("loopy") if "loopy" in sys.modules else ""
     return f"kcl {kcl.__version__}{loopy and f', loopy {loopy}'}"
 
 
 @contextlib.contextmanager
 def _turn(queue: cl.CommandQueue) -> Iterator[None]:
-    """Wait until no other tuning uses the device; where no lock can be had, go on."""
+    """Wait until no other tuning uses the device; do not wait if the file system has no locks."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError, CacheFault):
             folder = places.own(places.FLIGHT)

@@ -1,4 +1,4 @@
-"""The tables of choices on disk, for those who look at them: what was measured, and what ran untuned."""
+"""Lists of the tuning tables on disk, for the commands that show them: what was measured, and what was used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTCOMES = [*map(Column, ("", "sizes", "choice", "outcome", "ratio", "time", "d
 
 
 class TableFile(NamedTuple):
-    """The table of a recipe on a device: its rows, and the outcomes of the candidates."""
+    """The tuning table of a recipe for a device: `rows` are its decisions, `facts` the outcomes of candidates."""
 
     kernel: str
     names: list[str]
@@ -36,11 +36,11 @@ class TableFile(NamedTuple):
 
 
 def tables(kernel: str | None = None) -> list[TableFile]:
-    """Return the tables on disk, or those of a kernel, by kernel and device. Raises nothing."""
+    """Return the tables on disk, all or those of one kernel, sorted by kernel and device. Raises nothing."""
     by_key: dict[str, TableFile] = {}
     for place, entry in _stored():
         about, kind = entry.metadata, place.partition("-")[0]
-        # A table of another kcl may lack what is read here, and is left out.
+        # A table that another version of kcl wrote may lack one of these fields; it is left out.
         with suppress(KeyError, TypeError, ValueError, AttributeError):
             device = ", ".join(str(about["device"][of]) for of in ("name", "driver"))
             name, names = str(about["kernel"]), [*map(str, about["names"])]
@@ -52,7 +52,7 @@ def tables(kernel: str | None = None) -> list[TableFile]:
 
 
 def _stored() -> Iterator[tuple[str, Entry]]:
-    """Yield the readable entries of the tuning layer, with their addresses."""
+    """Yield the address and the entry of everything in the tuning layer that can be read."""
     row = layers.TABLE[settings.TUNING]
     for store in row.on_disk(row.folder(), []):
         addresses = list[str]()
@@ -65,7 +65,7 @@ def _stored() -> Iterator[tuple[str, Entry]]:
 
 
 def lines(table: TableFile, with_facts: bool = False) -> list[str]:
-    """Write a table: a row for each decision, then the outcomes of the candidates."""
+    """Write a table as text: a line for each decision, then, if asked for, one for each outcome."""
     rows = [
         (
             *_start(table.names, row),
@@ -85,7 +85,7 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
 
 
 def outcomes(names: list[str], facts: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Write the outcomes of candidates, the fastest first, with a mark at the winners of `rows`."""
+    """Write the outcomes of candidates as text, the fastest first; the winners, which are in `rows`, have a star."""
     winners = {fact_name(row) for row in rows}
     cells = [
         (
@@ -103,7 +103,10 @@ def outcomes(names: list[str], facts: Iterable[Row], rows: Iterable[Row]) -> lis
 
 
 def candidates(table: TableFile) -> list[tuple[str, str, Row]]:
-    """Return the candidates, the fastest first: sizes and choice, the outcome or "now" for one that runs, and the row."""
+    """Return the candidates, the fastest first, each as (sizes and choice, outcome, row).
+
+    The outcome is "now" for a candidate that calls use now.
+    """
     running = {fact_name(row) for row in table.rows if row.outcome == "ok"}
     rows = {fact_name(row): row for row in (*table.rows, *table.facts)}.values()
     return [
@@ -117,12 +120,12 @@ def candidates(table: TableFile) -> list[tuple[str, str, Row]]:
 
 
 def _place(row: Row) -> tuple[Any, ...]:
-    """Return the place of a row in a list: for each size the fastest first, then what has no time."""
+    """Return a sort key for rows: by size, for each size the fastest first, and last those without a time."""
     return row.sizes, row.ratio is None, row.ratio
 
 
 def ratio(row: Row) -> str:
-    """Write a ratio, with its noise if that makes it doubtful which of the two is faster."""
+    """Write the ratio of a row, with its noise if that is so large that the default may be the faster one."""
     if row.ratio is None:
         return ""
     is_doubtful = abs(1 - row.ratio) < row.noise * row.ratio
@@ -130,20 +133,20 @@ def ratio(row: Row) -> str:
 
 
 def speed(row: Row) -> str:
-    """Write the time of a launch in microseconds, and how many bytes of the given arrays it takes in a second."""
+    """Write the time of a launch in microseconds, and the bytes of its argument arrays per second of it."""
     if not row.seconds:
         return ""
     return f"{digits(row.seconds * 1e6)} us, {digits(row.gigabytes)} GB/s"
 
 
 def described(table: TableFile) -> dict[str, Any]:
-    """Write a table as JSON."""
+    """Return a table as a dictionary for JSON."""
     rows, facts = ([row._asdict() for row in some] for some in (table.rows, table.facts))
     return {**table._asdict(), "key": table.key.digest, "rows": rows, "facts": facts}
 
 
 def decisions(kernel: str | None = None) -> list[str]:
-    """Return what the last run decided, in words: the row that served each size and why, or the defaults."""
+    """Return the remarks of the last run on its choices: which row, or the defaults, it used for a size, and why."""
     start = f"{MARK}{kernel}: " if kernel is not None else MARK
     run = port("journal").last_run()
     return list(
@@ -154,7 +157,7 @@ def decisions(kernel: str | None = None) -> list[str]:
 
 
 def elsewhere(kernel: str, key: Key) -> str:
-    """Return how the key of the nearest other table of a kernel differs from this one; empty if there is none."""
+    """Say how the most similar other table of a kernel differs from `key`; empty if there is no other one."""
     others = [table.key.diff(key) for table in tables(kernel) if table.rows and table.key != key]
     if not others:
         return ""
@@ -168,7 +171,7 @@ def elsewhere(kernel: str, key: Key) -> str:
 def folders(
     directory: str, kernel: str | None = None
 ) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
-    """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
+    """Yield for each table what `kcl unpack` writes: (folder, name -> content, number -> digest of the program)."""
     for table in tables(kernel):
         cells, programs = [_start(table.names, row) for row in table.rows], dict[str, str]()
         for row in table.rows:
@@ -193,12 +196,12 @@ def folders(
 
 
 def _start(names: list[str], row: Row) -> tuple[str, str]:
-    """Return the first cells of a row: its sizes and its choice."""
+    """Return the first two cells of a line: the sizes and the choice."""
     return row.at(names), describe(row.choice)
 
 
 def _notes(row: Row) -> str:
-    """Return what else a reader of a row should know."""
+    """Return the remarks on a row: why it did not win, or how far it can be trusted."""
     notes = {
         f"{row.outcome}: {row.detail}": row.outcome != "ok",
         "not tried ragged": not row.ragged,

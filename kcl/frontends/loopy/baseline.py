@@ -169,8 +169,8 @@ class _Changeable(dict[type, bool]):
     def __missing__(self, kind: type) -> bool:
         # Classes of C code have no `__slots__`; those without a dictionary, such as islpy's methods, hold nothing.
         has_names = kind.__dictoffset__ != 0 or any("__slots__" in vars(b) for b in kind.__mro__)
-        found = self[kind] = kind is not ModuleType and (has_names or issubclass(kind, _OPEN))
-        return found
+        may_change = self[kind] = kind is not ModuleType and (has_names or issubclass(kind, _OPEN))
+        return may_change
 
 
 # The bound method of a dictionary, so that twenty thousand values are checked in C code when loopy is imported.
@@ -179,8 +179,8 @@ _is_changeable = _Changeable().__getitem__
 
 def changeable(holder: Holder) -> Iterator[tuple[Any, Any]]:
     """Yield those (name, value) pairs of a holder whose values may hold something that changes, or call something."""
-    held = holder.held
-    return compress(held.items(), map(_is_changeable, map(type, held.values())))
+    values = holder.held
+    return compress(values.items(), map(_is_changeable, map(type, values.values())))
 
 
 def take(name: str, module: ModuleType, inner: Inner, seen: dict[int, Holder]) -> list[Holder]:

@@ -367,10 +367,10 @@ def as_imported() -> Iterator[None]:
         with state.lock:
             state.thread = get_ident()
             for place, (holder, names) in state.differing.items():
-                thing, held = holder.thing, holder.held
+                thing, before = holder.thing, holder.held
                 state.restored[place] = thing, names, holder.now()
                 # An unknown value cannot be put back.
-                _put(thing, [name for name in names if held.get(name) is not _UNKNOWN], held)
+                _put(thing, [name for name in names if before.get(name) is not _UNKNOWN], before)
         yield
     finally:
         try:

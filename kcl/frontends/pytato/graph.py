@@ -367,11 +367,13 @@ def _form(kind: type) -> _Form:
 
 def is_counted(kind: type, *more: str) -> bool:
     """Return True if a class and all its base classes belong to Python or to packages whose files are in the key."""
-    known, tops = (
+    packages, tops = (
         _COUNTED.union(more),
         [str(base.__module__).partition(".")[0] for base in kind.__mro__],
     )
-    return tops[0] in known and all(top in known or top in sys.stdlib_module_names for top in tops)
+    return tops[0] in packages and all(
+        top in packages or top in sys.stdlib_module_names for top in tops
+    )
 
 
 def class_text(kind: type) -> str:

@@ -123,10 +123,12 @@ class GraphRecord(Record):
                 f"the unit of {self.kernel()!r} is made only now, and the program has changed since {self.place} what "
                 f"{self.function} counts by there: run with KCL_NO_CACHE=graph, or change it before that call"
             )
-        with thread.having(reads=_Reads()), transform.noting_messages(self.holds) as asked:
+        with thread.having(reads=_Reads()), transform.noting_messages(self.holds) as messages:
             made = carry_out(self, units, {})
             unkept.append(thread.reads.reason())
-        unkept += [f"it asks a communicator for {name!r}, as other ranks may do" for name in asked]
+        unkept += [
+            f"it asks a communicator for {name!r}, as other ranks may do" for name in messages
+        ]
         if self.inputs and not self.waits and self._is_changed():
             unkept.append("the transformation changes what it holds")
         self.unkept = next(filter(None, [self.unkept, *unkept]), "")
@@ -221,8 +223,8 @@ def _recorded(make: Callable[[], Any], function: str) -> Any:
 
 def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     def generate_loopy(result: Any, target: Any = None, options: Any = None, **more: Any) -> Any:
-        def carry_out(held: Any) -> Any:
-            program = own(held[0], target, held[1], **more)
+        def carry_out(inputs: Any) -> Any:
+            program = own(inputs[0], target, inputs[1], **more)
             places = {id(data): place for place, data in enumerate(record.described[0].data)}
             arguments = program.bound_arguments.items()
             bound = [[name, places.get(id(data))] for name, data in arguments]
@@ -283,9 +285,9 @@ def _of_graph(
     if getattr(type(aim), "bind_program", None) is not getattr(kind, "bind_program", None):
         return None
 
-    def count(held: Any) -> dict[str, Any]:
-        call = transform.of_call([sorted(more.items()), aim, held[1]])
-        return {"graph": digest(held[0]), "call with its packages": call}
+    def count(inputs: Any) -> dict[str, Any]:
+        call = transform.of_call([sorted(more.items()), aim, inputs[1]])
+        return {"graph": digest(inputs[0]), "call with its packages": call}
 
     name = str(more.get("function_name", "_pt_kernel"))
     record = GraphRecord("generate_loopy", carry_out, (), holds, count, name)
@@ -358,10 +360,10 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
         record = (before if callable(f) else None) and _recorded(
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
-                lambda held, unit: held(unit),
+                lambda transform_unit, unit: transform_unit(unit),
                 (executor.unit_of(self.program),),
                 f,
-                lambda held: {"f": transform.of_function(held)},
+                lambda function: {"f": transform.of_function(function)},
                 before.kernel(),
             ),
             "with_transformed_translation_unit",
@@ -381,15 +383,15 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
     def __call__(
-        self: Any, queue: Any, allocator: Any = None, wait_for: Any = None, **given: Any
+        self: Any, queue: Any, allocator: Any = None, wait_for: Any = None, **passed: Any
     ) -> Any:
         record = _record_of(self.program)
-        if record is None or not given.keys().isdisjoint(self.bound_arguments):
-            return own(self, queue, allocator, wait_for, **given)
+        if record is None or not passed.keys().isdisjoint(self.bound_arguments):
+            return own(self, queue, allocator, wait_for, **passed)
         if "names" not in record.facts:
             arguments = making.make(record).default_entrypoint.arg_dict
             recorder.learn(record, names=[*arguments])
-        values = {**self.bound_arguments, **given}
+        values = {**self.bound_arguments, **passed}
         taken = {name: values[name] for name in record.facts["names"] if name in values}
         launched = self.program(queue, allocator=allocator, wait_for=wait_for, **taken)
         record.group.write()  # a signal may end the process

@@ -1,4 +1,4 @@
-"""Why a look-up missed: the nearest earlier entry, and the differences between its key and the missed one, in words.
+"""Explains a miss: finds the most similar earlier entry, and says how its key differs from the missed one.
 
 The nearest entry is one of the same kernel. An entry of an earlier run is preferred, then one with equal parameters,
 dtypes, build options and device, then the one whose listing of calls differs in the fewest lines. Without listings it is
@@ -20,11 +20,11 @@ from kcl.generate.evidence import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 
-# The formats of keys: if these differ, other digests say nothing.
+# Parts for the format of a key: if one of these differs, all digests may differ, which says nothing.
 _FORMATS = ("kcl", "format")
 # The parts with digests of code begin so.
 _CODE = ("code ", "class ")
-# The parts with the digests of what a listing shows: the listing says more.
+# Parts that are digests of what a listing shows in detail, so they are left out if there is a listing.
 _CONTENT = frozenset({"record", "source"})
 # The files of a distribution that are named, at most.
 _NAMED = 8
@@ -48,7 +48,7 @@ _FOLLOWING = {
 
 
 class Texts(NamedTuple):
-    """The texts behind the digests in a key: by the name of the part, with the places of code, and the calls."""
+    """The texts behind the digests in a key: part name -> text, the places of code: part name -> origin, and the calls."""
 
     sources: Mapping[str, str] = {}
     origins: Mapping[str, Origin] = {}
@@ -73,8 +73,8 @@ def explain(
 ) -> Explanation:
     """Compare a missed key with the entries of the same kernel in the same layer, except its own entry.
 
-    `begun` is the moment at which the run that missed began, in seconds since the epoch. Entries of the same run count
-    last, and not for other build options: a program is often built with several sets of them.
+    `begun` is the time at which the run with the miss began, in seconds since the epoch. Entries of that run are compared
+    only if there are no earlier ones, and not if their build options differ: a program is often built with several.
     """
     candidates = list(candidates)
     near = find_nearest(key, texts, [entry for entry in candidates if entry.written < begun])
@@ -126,8 +126,8 @@ def find_nearest(key: Key, texts: Texts, candidates: Iterable[Candidate]) -> Can
 def find_changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     """Say how the key of an earlier entry and a later key differ, the recipe's own code first.
 
-    If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
-    of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing.
+    If both have a listing, the calls that differ come first, in place of the digest of the record, then the texts of code.
+    If the versions of kcl differ, only these are named, since the other parts may then differ for that reason.
     """
     differences = earlier.key.diff(key)
     formats = [part for part in differences if part.name in _FORMATS]

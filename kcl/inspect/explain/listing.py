@@ -280,8 +280,8 @@ def _compare_targets(before: Listing, after: Listing, old: str, new: str) -> lis
             is_shown = "python" not in told or (telling(part.before) and telling(part.after))
             if part.name not in told and not part.name.startswith(PLACE) and is_shown:
                 place = places.get(f"{PLACE}{part.name}{part.after}")
-                said = sentence(part)
-                words += [f"{said} (made at {place})" if place else said] if said else []
+                text = sentence(part)
+                words += [f"{text} (made at {place})" if place else text] if text else []
     return words
 
 

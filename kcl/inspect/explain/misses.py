@@ -71,9 +71,9 @@ class Miss(NamedTuple):
 
 
 class Shelf:
-    """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
+    """The entries of a layer with their texts, which are read when needed; includes entries that a helper still writes.
 
-    `made` tells when digests were missed first.
+    `made` tells when each entry was first missed: digest -> time.
     """
 
     def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
@@ -136,7 +136,7 @@ class Shelf:
         return self._by_digest.get(key.digest)
 
     def _find_time(self, entry: ListedEntry) -> float:
-        """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
+        """Return when an entry was made: the time of its miss if known, else that of its file, in whole seconds."""
         moment = self.made.get(entry.digest, _NEVER)
         return moment if moment < entry.built + _SLOW else entry.built
 
@@ -159,7 +159,8 @@ def explain_looks(missed: Sequence[MissNote], history: Sequence[MissNote]) -> li
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _find_moments(history)
     shelf_of = functools.cache(lambda layer: Shelf(layer, made))
-    # A program is compared with that of the row that was nearest to its code: that program, by run, kernel and its own.
+    # A program is compared with the program of the code that was nearest to its own code:
+    # (run, kernel, own program) -> that program.
     partners: dict[tuple[str, str, str], str] = {}
     explained = []
     for note, times in _group_equal(missed):

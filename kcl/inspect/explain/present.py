@@ -1,4 +1,4 @@
-"""The entry of one kernel in each layer now, or the reason that it is missing: `Kernel.explain`."""
+"""Implements `Kernel.explain`: says which entry each layer has for a kernel now, or why there is none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The journal: the work of the last processes: counters, uses of entries, last misses, late switches.
 
-A process leaves one record when it ends (`kcl.inspect.history.records`). The youngest records are kept. No right answer
-depends on the journal, so no fault passes this module.
+A process leaves one record when it ends (`kcl.inspect.history.records`). Only the youngest records are kept. No result of
+a kernel depends on the journal, so this module raises no error.
 
 No record says which processes make one run. Processes that ran the file of one path and were alive at the same time
 count as one run: forked and spawned workers, and the ranks of MPI.

@@ -50,7 +50,7 @@ Record = dict[str, Any]
 
 
 class ProcessName(process.LockedState):
-    """The name of this process in the journal, and its process id; who writes the record holds the lock."""
+    """The name of this process in the journal, and its process id; the lock is held while the record is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ run = process.own(ProcessName)
 
 
 def begin() -> None:
-    """Begin another record of this process: what was collected stands in the last one, or is forgotten."""
+    """Begin a new record of this process; statistics that are not in the last record are dropped."""
     with run().lock:
         events.forget()
         run().begin()
@@ -130,7 +130,7 @@ def describe_process(remarks: Sequence[str] = (), late: Sequence[LateSwitch] = (
 
 
 def explain_loopy() -> list[str]:
-    """Say why loopy was imported; a process without loopy imports nothing for that."""
+    """Say why loopy was imported; without loopy this imports nothing, so that it costs no time."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
     from kcl.inspect import about_loopy
