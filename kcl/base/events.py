@@ -266,16 +266,16 @@ def remark(words: str) -> None:
 
 
 def remarks() -> list[str]:
-    """Return the remarks of this run."""
+    """Return the remarks that `remark` has kept for this run."""
     return [*_state().collection.remarks]
 
 
 def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     """Return the counters of this process: layer -> hits, misses, defaults, bypassed, errors, seconds, saved, bytes.
 
-    Under "made" stand the questions that had loopy imported, each with the line that asked and how often it did. With
-    `reset` the next call counts from now on; the report and `kcl stats` lose nothing. So you see what a part of a
-    program does:
+    "made" has the questions for which loopy had to be imported, each with the line of the program that asked, and their
+    number. With `reset` the next call counts from now on; the report and `kcl stats` still count everything. So you see
+    what a part of a program does:
 
     >>> before = kcl.stats(reset=True)
     >>> event, outputs = doubled()(queue, x=x)

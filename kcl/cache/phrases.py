@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where the code of a part is written: its module and its first line there, 0 if that is unknown."""
+    """The place of the code of a part: its module and the number of its first line, 0 if unknown."""
 
     module: str
     line: int

@@ -44,7 +44,7 @@ _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 # The header of an entry without code lacks this, and a listing of code need not parse it.
 _IS_CODE = b'"function":'
 
-# The kinds of rows of the generator layer, and what the tuning layer keeps beside its tables.
+# The kinds of rows of the generator layer; FACTS are the outcomes of candidates in the tuning layer.
 CODE, BASE, PROOFS, FACTS = "code", "base", "proofs", "facts"
 # In the key of a row for certain dtypes this part follows the parts of its base row, and the dtypes follow it.
 _SPECIAL = Part("row", "special")
@@ -141,7 +141,7 @@ class ListedEntry:
 
     @computed_once
     def recipe(self) -> RecipeSummary:
-        """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
+        """The recipe of generated code, as far as the entry has it. For a program: its line, with options and headers."""
         try:
             if self.layer == settings.BINARY:
                 words = read_options(self) + [

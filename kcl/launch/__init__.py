@@ -112,7 +112,7 @@ class Launcher:
 
 
 def form_of(arguments: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the form of a call: its arguments' names and types. A function plays calls of one form only."""
+    """Return the form of a call, the names and types of its arguments. A function of `replay` serves one form only."""
     return (*arguments, *map(type, arguments.values()))
 
 

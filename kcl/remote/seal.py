@@ -150,7 +150,7 @@ def path_of(name: str, folder: str = SECRET) -> str:
 
 
 def new(name: str) -> PublicKey:
-    """Make a key and keep its secret half; raises RemoteFault if there is one of that name."""
+    """Make a key and write its secret half to a file; raises RemoteFault if a key has that name already."""
     secret, path = _ed25519().Ed25519PrivateKey.generate().private_bytes_raw(), path_of(name)
     # `lexists`, so that a link to a missing file counts as existing.
     if os.path.lexists(path):

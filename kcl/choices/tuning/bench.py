@@ -50,14 +50,14 @@ _LONG = 1.0
 _RENEWED_BYTES = 256 << 20  # of arrays that get new memory in each round
 # Rounds in one child. The next child has other memory, so that no racer wins by its place there.
 _OF_CHILD = 5
-# The first launch of the default may take so many times the limit.
+# The first launch of the default may take this many times the limit.
 _BEGIN = 10.0
 # Outcomes after which the child's memory, or its context on a GPU, may be damaged.
 _DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
 
 
 class ReadOutputs(dict[str, Any]):
-    """The outputs as the user's `compare` gets them; the dictionary has those that it has read."""
+    """The outputs that are passed to the user's `compare`; the dictionary gets those that `compare` reads."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays

@@ -44,7 +44,7 @@ from kcl.line import bindings_of
 ByTable = Any
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # for one candidate
-# Generating a candidate may take so many times as long as the default.
+# Generating a candidate may take this many times as long as generating the default.
 _SLOW = 5.0
 _TOO_MUCH = "takes too much memory"
 # A younger folder may not be locked yet.

@@ -366,7 +366,10 @@ class Rig:
         return call
 
     def _load_arguments(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
-        """Return the arrays and the other values of a form of the call."""
+        """Return the arrays and the other values of one of the calls on which candidates are tried.
+
+        If its inputs are drawn at random, `turn` chooses the random numbers.
+        """
         files, values, _sizes, drawn = self.question.forms[form]
         if drawn:
             whole = self._calls[""]

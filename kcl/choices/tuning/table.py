@@ -255,7 +255,7 @@ def digest_questions(subject: Key | None) -> str:
 
 
 def name_note(function: Any, case: Iterable[Part]) -> str:
-    """Return the name of the note that has the key of the recipe's last table, whatever its code was then."""
+    """Return the name of the note with the key of the recipe's last table; it does not depend on the recipe's code."""
     module = function.__module__ or ""
     # The module of each program is `__main__`, so the program's path is used instead.
     if module == "__main__":

@@ -193,8 +193,8 @@ def complete_early(
 def _is_built(job: Entry, in_vain: bool) -> bool:
     """Return True if PoCL's own cache has the program of a job, so that building it is fast.
 
-    The process that wrote the job built it there. As long as that process runs, code for its launches may be missing. After
-    a wait in vain that does not matter: else a slow helper would be awaited for each program.
+    The process that wrote the job built it there. While that process runs, code for its launches may still be missing, so
+    the answer is False. After one wait `in_vain` this is ignored, or each program would wait for a slow helper.
     """
     about = job.metadata
     cache, writer = about.get("pocl_cache"), str(about.get("process", ""))

@@ -39,7 +39,7 @@ _FOR_THE_HELPER = frozenset(
 )
 # The age of a job at which the code of a launched kernel should be in the user's cache.
 _LAUNCH_SECONDS = 2.0
-# The same while the user's process lives and has no code yet.
+# The same age if the user's process is still running and has no code yet.
 _COMPILE_SECONDS = 20.0
 _SEED_SECONDS = 60.0
 _PAUSE = 0.02

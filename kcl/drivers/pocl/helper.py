@@ -236,7 +236,7 @@ def _be_modest(beside_ranks: bool) -> None:
     if beside_ranks:
         with suppress(AttributeError, OSError):
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
-    # Linux shares the processor among sessions: the helper's would count as much as the user's whole session.
+    # Linux divides processor time among sessions; without this the helper would get as much as the user's session.
     for path, text in (
         ("self/autogroup", str(niceness)),
         ("self/oom_score_adj", "1000"),

@@ -28,7 +28,7 @@ LIBRARIES_OF_GRAPHS = "the libraries of graphs"
 
 
 class ComparedPackages(process.LockedState):
-    """The packages that were compared so far."""
+    """The packages whose modules have been compared with their baselines in this process."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ class TakenGenerators(process.LockedState):
         self.watch = Watch()
         # (address of the thing, class of the holder) -> (holder, present values of the changed names)
         self.differing: dict[Any, tuple[Holder, Any]] = {}
-        # What `as_imported` has to put back at its end, under the same keys: (thing, changed names, contents); and the
+        # What `as_imported` must put back at its end, by the same keys: (thing, changed names, contents); and the
         # thread that is in its block.
         self.restored: dict[Any, tuple[Any, dict[Any, Any], dict[Any, Any]]] = {}
         self.thread = 0

@@ -32,7 +32,7 @@ _OURS = "_kcl_units"
 
 
 class UnitKernels:
-    """The last Kernels of a unit, by entry point. A copy of the unit starts without."""
+    """The last Kernels of a unit, by entry point. A copy of the unit starts without any."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}

@@ -171,7 +171,7 @@ def _described(message: warnings.WarningMessage) -> WarningFact:
 
 
 def _path(inside: str) -> str:
-    """Return the path on this machine of a file in a description."""
+    """Return the path on this machine of a file that a stored warning names relative to its package."""
     if inside.startswith(_OF_PYTHON):
         return _PYTHON + inside.removeprefix(_OF_PYTHON)
     return _folder(inside.partition(os.sep)[0]) + inside

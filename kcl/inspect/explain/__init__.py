@@ -80,7 +80,7 @@ def explain(
     near = find_nearest(key, texts, [entry for entry in candidates if entry.written < begun])
     if near is None:
         near = find_nearest(key, texts, candidates)
-        # Within one run other build options are a choice of the program, and no change.
+        # In one run different build options are chosen by the program, and do not explain the miss.
         if near is not None and "options" in _collect_names(
             [*near.key.diff(key), *listings.compare_facts(near.texts().listing, texts.listing)]
         ):

@@ -269,7 +269,7 @@ def _compare_targets(before: Listing, after: Listing, old: str, new: str) -> lis
     told = {fact.name for fact in compare_facts(before, after)}
     ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
     words = list[str]()
-    # Two texts with other numbers of objects have no pairs: their difference is in the texts.
+    # If the numbers of objects differ, they cannot be paired; the texts themselves then differ.
     for pair in zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ():
         earlier, later = before.reached.get(pair[0]), after.reached.get(pair[1])
         if earlier is None or later is None:
@@ -348,10 +348,10 @@ def _skip_common_start(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list
 
 def _match(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[bool, slice, slice]]:
     """Yield the parts of two lists in their order: True for equal ones, and the part of each list."""
-    # Only a comparison needs difflib: an import at the head would be paid by each listing that is just read.
+    # Imported late: reading a listing does not need it.
     import difflib
 
-    # In very long lists frequent lines are no landmarks.
+    # In very long lists difflib ignores frequent lines, or it would take too long.
     is_long = max(len(before), len(after)) > _COMPARED
     for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, is_long).get_opcodes():
         yield tag == "equal", slice(i, j), slice(k, m)

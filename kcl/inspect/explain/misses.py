@@ -117,7 +117,7 @@ class Shelf:
         of_kernel = [entry for entry in entries if entry.kernel == kernel and is_earlier(entry)]
         near = [entry for entry in of_kernel if program and entry.program == program]
         if program and not near:
-            # A program has one entry, under the kernel that asked first: that may be another one.
+            # A program has one entry, with the name of the kernel that was first to ask for it, which may be another one.
             near = [entry for entry in entries if entry.program == program and is_earlier(entry)]
         # A miss that stored nothing has a key without dtypes.
         is_base = inventory.find_base_key(key) is key
