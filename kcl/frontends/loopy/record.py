@@ -207,7 +207,7 @@ class Record(StandIn):
         return made
 
     def wait(self, keeps_arguments: bool) -> None:
-        """Put off carrying the call out. `keeps_arguments`: an earlier run found that loopy keeps arguments by reference."""
+        """Put off carrying the call out. `keeps_arguments`: as an earlier run found, loopy keeps arguments by reference."""
         self.waits = True
         if not keeps_arguments:
             self.own_arguments = None
