@@ -35,7 +35,7 @@ class RunProgress(process.LockedState):
         # The number of kernels in the last run of this program, once it has been read.
         self.of: int | None = None
 
-    # A forked child starts anew, since the line belongs to the parent.
+    # A forked child starts without a line, since the present one belongs to the parent.
     after_fork = __init__
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ def flush(timeout: float) -> output.Reply:
     """
     done = inspect.flush(timeout)
     try:
-        # Nothing waits where nothing can be stored, so that is asked for, too.
+        # If nothing can be stored, no entry waits either, so this is checked first.
         trust.check(places.own())
         trust.check_writer(places.own(), gives=True)
         pending = drivers.pending()

@@ -49,7 +49,7 @@ class Answerer:
     pipe: Connection
 
     def ask(self, seconds: float, verb: str, *arguments: Any) -> Any:
-        """Call a method of the child and return its answer. Without one in time, kill the child and raise ChildFault."""
+        """Call a method of the child and return its answer; if none comes in time, kill the child and raise ChildFault."""
         try:
             self.pipe.send((seconds, verb, *arguments))
             if self.pipe.poll(seconds):

@@ -27,7 +27,7 @@ def parts(identity: Iterable[Part]) -> list[Part]:
 
 
 def of_table(key: Key) -> Key:
-    """Return the part of a table's key that came from `parts`: it stands before the compute units."""
+    """Return the parts of a tuning table's key that came from `parts`; they precede the number of compute units."""
     names = [part.name for part in key.parts]
     first = names.index("format") if "format" in names else 0
     return Key(key.parts[first : names.index(UNITS) if UNITS in names else 0])

@@ -315,7 +315,7 @@ _collector = process.shared(RestingCollector)
 def _resting_collector() -> Iterator[None]:
     """Switch Python's garbage collector off in a block, and move the block's objects to the oldest generation.
 
-    An import makes some hundred thousand lasting objects: for loopy the collector would spend 25 ms on them in vain.
+    An import makes about 100,000 objects that are never freed; for loopy the collector would waste 25 ms on them.
     """
     if not gc.isenabled():
         yield

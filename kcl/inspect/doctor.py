@@ -34,7 +34,7 @@ _NEWER_POCL = (
 )
 # Seconds: pyopencl waits no longer.
 _LOCK_AGE = 60.0
-# The caches whose owners fail where they cannot write, and the variable that moves each.
+# Caches whose owners fail if they cannot write them -> the variable that moves the cache.
 _NEED_A_PLACE = {
     "pocl": "POCL_CACHE_DIR",
     "loopy": "XDG_CACHE_HOME",

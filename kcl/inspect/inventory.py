@@ -38,7 +38,7 @@ _HEAD = 4096
 # Digits of the digest of a program's text: enough to tell the programs of a cache apart.
 _PROGRAM = 16
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
-# The start of a header of an entry with code, as SQL looks for it among so many first bytes; inside of a text it would
+# The text by which SQL finds entries with code, and the number of first bytes that it searches; inside of a text it would
 # be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 # The header of an entry without code lacks this, and a listing of code need not parse it.
@@ -119,7 +119,7 @@ class ListedEntry:
         return _write_place(self.file, self.address)
 
     def read(self, with_texts: bool = False) -> Entry:
-        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError.
+        """Return the verified entry; raises KeyError if it was removed, CacheFault, or OSError.
 
         `with_texts` asks for the row that holds the texts of a recipe: the base row, of a row that has one.
         """
@@ -342,7 +342,7 @@ def measure_store(layer: str, store: layers.Files) -> Contents:
             return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    # Of the binary layer all are shown.
+    # All entries of the binary layer are shown, so the files are counted.
     if layer != settings.BINARY:
         return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
     return measured

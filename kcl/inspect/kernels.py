@@ -59,12 +59,12 @@ class KernelRow(NamedTuple):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """The parameters of the recipe as text; empty where they are not known."""
+        """The parameters of the recipe as text; empty if they are unknown."""
         return next((look.parameters for look in self.looks if look.parameters is not None), {})
 
     @property
     def dtypes(self) -> Mapping[str, str]:
-        """The dtypes of the arguments by name; empty where they are not known."""
+        """The dtypes of the arguments by name; empty if they are unknown."""
         texts = next((entry.recipe.dtypes for entry in self.stored if entry.recipe.dtypes), {})
         return {name: dtype(text) for name, text in texts.items()}
 
@@ -92,7 +92,7 @@ class KernelRow(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The OpenCL C, read from an entry; empty where none has it."""
+        """The OpenCL C, read from an entry; empty if no entry has it."""
         entry = inventory.read(self.stored[0], []) if self.stored else None
         return "" if entry is None else entry.parts.get("source.cl", b"").decode("utf-8", "replace")
 
@@ -340,7 +340,7 @@ def write_table(kernels: Sequence[KernelRow]) -> list[str]:
 
 
 def name_rows(kernels: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; if that is not unique, add dtypes, or else the key.
 
     Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """

@@ -59,7 +59,7 @@ def _source_of(original: property) -> property:
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def build(self: Any, options: Any = None, devices: Any = None, cache_dir: Any = None) -> Any:
-        # A program that is built again starts anew.
+        # A second build replaces the results of the first.
         if SERVED in vars(self):
             delattr(self, SERVED)
             # kcl may have made it from a binary, which cannot be built with other options.

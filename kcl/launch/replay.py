@@ -263,7 +263,7 @@ class _Signatures:
         return written
 
     def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
-        """Return True if the invoker does nothing with a scalar but set it as an argument."""
+        """Return True if the only thing that the invoker does with a scalar is to set it as an argument."""
         if values[name] is None:
             return False
         try:
@@ -301,7 +301,7 @@ def _check_plain(arrays: Sequence[Array]) -> None:
 
 
 class _Silent:
-    """An array without its events, for bound functions, which ignore them."""
+    """Stands for an array, but has no events; for bound functions, which ignore events."""
 
     __slots__ = ("_array",)
 

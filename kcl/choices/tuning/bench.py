@@ -38,7 +38,7 @@ from kcl.foreign import shell
 _MOST_BYTES = 4 << 30  # of arrays in all children together
 # A child has each array three times: its start, on the device, and the expected result.
 _COPIES = 3
-# A question may take so many times as long as for the default.
+# A question may take this many times as long as for the default.
 _SLOW = 3.0
 _LEAST_SECONDS = 2.0  # of a question
 _OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
@@ -175,7 +175,7 @@ class Bench(process.LockedState):
         self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
-        # In the last race only so many run that their rounds end soon after `end`.
+        # The number of racers in the last race is limited, so that their rounds end soon after `end`.
         if is_last and self._racer_seconds:
             left = end + _OVERTIME / 2 - time.monotonic()
             racers = racers[: max(2, int(left / FEWEST / self._racer_seconds))]
@@ -220,7 +220,7 @@ class Bench(process.LockedState):
         Small arrays get new memory in each round, since their place affects the time; large ones cover all kinds of pages.
         """
         samples = {}
-        # A child that fails here will fail again at its next question, where that is handled.
+        # A child that fails here will fail again at its next question, which handles the failure.
         with suppress(ChildFault):
             for child in [child for child in self._children if child.is_clean and self._is_renewed]:
                 child.ask(self.seconds(self._least), "renew")
@@ -295,7 +295,7 @@ class Bench(process.LockedState):
         return child
 
     def _has_run(self, child: Child, verb: str, form: str, code: Code) -> bool:
-        """Have a child launch the default on a form; return False if the form is left out from now on."""
+        """Let a child launch the default for one form of the call; return False if this form is left out from now on."""
         is_first = verb == "begin" and not form
         usual = _BEGIN * self.limit if is_first else min(self.limit, 2 * self._least)
         try:

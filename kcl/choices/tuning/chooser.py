@@ -46,7 +46,7 @@ Chooser: TypeAlias = "Line | BySizes | ByTable"
 Untuned = Callable[["ByTable", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # that a chooser remembers
-# If the defaults are not valid, the first valid choice among so many runs.
+# If the defaults are not valid, this many choices are searched for a valid one to run.
 _LOOKED = 4096
 # The most choices of a row whose code a launch generates to compare it. Each takes time, and after an upgrade of loopy
 # the code of all of them may have changed.

@@ -30,7 +30,7 @@ def place(form: str) -> str:
 
 
 def is_cut(form: str) -> bool:
-    """Return True if a form has a size less by one."""
+    """Return True if a form is the call with one size reduced by 1."""
     return " = " in form
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 ROUNDS, FEWEST = 15, 3  # the most rounds, and the fewest before a racer can win
-# A racer that takes so many times the leader's time is out: after one round, after two, and later.
+# A racer is out if it takes this many times the leader's time: after one round, after two, and later.
 _BEHIND_AFTER = {1: 4.0, 2: 2.0}
 _BEHIND = 1.3
 _DECIDED = 5  # rounds, from which intervals are compared

@@ -20,7 +20,7 @@ from kcl.choices.tuning.space import Choice, Space, describe
 WHOLE = 1024  # the most choices of which level 2 tries all
 # For a larger space: random choices that are tried, and random draws to find valid ones.
 DRAWN, _DRAWS = 256, 12_800
-# Level 1 tries at least so many, since a quarter of a small space would be too few.
+# The choices that level 1 tries at least, since a quarter of a small space would be too few.
 _FEWEST = 8
 # The share of the choices of level 1 that are chosen far apart; the others depend on their times.
 _SPREAD = 0.35

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kcl.programs.stage import Build
 
 SERVED = 8  # choices of a row
-# A row is used for sizes up to so many times larger or smaller than its own.
+# A row is used for sizes up to this many times larger or smaller than its own.
 _FAR = 2.0
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the metadata with their list

@@ -136,7 +136,7 @@ class HelperUse:
             self.asked[slot.address] = slot.key, slot.options.text, slot.device
         promises, kernels = list[tuple[str, Entry]](), set[str]()
         for address, (key, options, device) in [*self.asked.items()]:
-            # Read anew, since a helper may have completed the entry meanwhile.
+            # Read again, since a helper may have completed the entry in the meantime.
             entry = layers.binary().look_up(address, key).entry
             if entry is None or not (lacking := poclbin.lacking(cache, entry.metadata)):
                 continue

@@ -15,7 +15,7 @@ from kcl import foreign
 
 @contextmanager
 def quiet(may_run: bool) -> Iterator[None]:
-    """Switch loopy's disk caches off in a block, if loopy is installed and `may_run` there."""
+    """Switch loopy's disk caches off in the block, if loopy is installed and the block may use it (`may_run`)."""
     if not may_run or find_spec("loopy") is None:
         yield
         return

@@ -182,9 +182,9 @@ class _Package:
         return sorted(mine)
 
     def stands(self) -> bool:
-        """Bring the comparison up to date. Return False if it must begin anew.
+        """Update the comparison with the baseline. Return False if a new comparison is needed.
 
-        That is so if a module was replaced, or if one without a baseline has changed.
+        A new one is needed if a module was replaced, or if a module without a baseline has changed.
         """
         if not is_same([*map(sys.modules.get, self._modules)], [*self._modules.values()]):
             return False
@@ -230,7 +230,7 @@ def text(distribution: str, encoder: Any) -> str:
     """
     state = _state()
     with state.lock:
-        # Taken out, so that after an error the next request begins anew.
+        # Removed first, so that after an error the next request starts a new comparison.
         package = state.packages.pop(distribution, None)
         if package is None or not package.stands():
             package = _Package(distribution)

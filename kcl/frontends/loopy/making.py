@@ -72,7 +72,7 @@ def expose(record: Record) -> None:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Within the block one thread at a time calls loopy, with loopy's own disk caches off."""
+    """Let one thread at a time into the block, in which loopy's own disk caches are off."""
     loopy()
     with foreign.loopy_disk_caches_off():
         yield

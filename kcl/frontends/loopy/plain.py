@@ -21,7 +21,7 @@ class StandIn:
     __slots__ = ()
 
     def text(self) -> str:
-        """Return the text in records."""
+        """Return the text that stands for the object in records."""
         raise NotImplementedError
 
     def real(self) -> Any:

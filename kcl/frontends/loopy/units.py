@@ -144,7 +144,7 @@ def _kernel(unit: Any, entrypoint: str, holder: Any) -> Any:
     try:
         key = made.key()
     except UnknownInput:
-        # Without a key each executor generates anew.
+        # Without a key the code of one executor cannot serve another.
         return port("kernels").kernel_of(made, holder)
     line = kernel and port("kernels").chooser_of(kernel)
     if (
