@@ -361,7 +361,7 @@ def _form(kind: type) -> _Form:
 
 def is_counted(kind: type, *more: str) -> bool:
     """Return True if a class and all its base classes belong to Python or to packages whose files are in the key."""
-    known, tops = _COUNTED.union(more), [*map(package_of, kind.__mro__)]
+    packages, tops = _COUNTED.union(more), [*map(package_of, kind.__mro__)]
     return tops[0] in packages and all(
         top in packages or top in sys.stdlib_module_names for top in tops
     )
