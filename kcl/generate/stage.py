@@ -144,13 +144,15 @@ class Generate(Stage[CallValues], process.LockedState):
 
         A recipe may wait for a thread that waits here.
         """
-        if not self.lock.acquire(timeout=_LONGEST):
+        # A child that the recipe forks has another one.
+        lock = self.lock
+        if not lock.acquire(timeout=_LONGEST):
             yield Generate(copy(self._untouched))
             return
         try:
             yield self
         finally:
-            self.lock.release()
+            lock.release()
 
     def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return a digest of the key and the dtypes of a call, so that calls with other dtypes do not wait."""

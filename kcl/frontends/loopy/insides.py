@@ -389,9 +389,9 @@ def _compare(holders: list[Holder]) -> None:
 def as_imported() -> Iterator[bool]:
     """Let the generators be in a block as their imports left them, for a call that waited; yield False if they are not.
 
-    So it is while another thread generates with the changes, and with another builtin, which all threads share. The
-    caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another thread,
-    which looks for changes as it ends. That thread finds the changes of before the block.
+    They stay as they are while another thread generates with the changes, and if a builtin was changed, which all threads
+    share. The caller lets one thread at a time in. The block holds no lock: its call may wait for the import of another
+    thread, which looks for changes as it ends. That thread finds the changes of before the block.
     """
     changes, state = now(), _state()
     if not changes or state.thread:

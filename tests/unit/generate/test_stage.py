@@ -265,3 +265,24 @@ def test_fork_while_a_recipe_runs():
     goes_on.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_recipe_that_forks():
+    """The child goes on with the recipe, and so does its parent."""
+    children = []
+
+    def forking():
+        children.append(os.fork())
+        return doubled()
+
+    generate = stage(forking)
+    try:
+        code = got(generate).code
+    except BaseException:
+        code = None
+        if not children[0]:
+            os._exit(1)
+    if not children[0]:
+        os._exit(code is None)
+    assert code is not None
+    assert os.waitpid(children[0], 0)[1] == 0
