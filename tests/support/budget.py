@@ -23,7 +23,7 @@ ROOMS = {
     "foreign": 4559,
     "cache": 15550,
     "generate": 10196,
-    "frontends": 46680,
+    "frontends": 47010,
     "programs": 8887,
     "drivers": 15169,
     "bundle": 4778,

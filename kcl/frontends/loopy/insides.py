@@ -38,6 +38,8 @@ _OWNERS = distributions.HARMLESS.union(GENERATORS)
 _EMPTY = CellType()
 # Stands for a value that was replaced before kcl could see it.
 _UNKNOWN = object()
+# Stands in a module for the code of its file, if a loader of the program made another one.
+_LOADER = "the code of its file"
 # Sets are memos of what was warned of, or fields of classes.
 _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
@@ -96,7 +98,7 @@ def attend() -> None:
     generators.install()
     if not is_off():
         with _state().lock:
-            _take(is_early=True)
+            _take()
             baseline.hear([*_state().modules])
 
 
@@ -107,7 +109,7 @@ def note_begin(_group: str) -> None:
     with _state().lock:
         if _state().modules:
             now()
-        _take(is_early=True)
+        _take()
 
 
 def note_end(_names: list[str]) -> None:
@@ -123,13 +125,17 @@ def _absorb() -> None:
     """Take what imports changed for their own; a change that was found before stays one."""
     changes, holders = _changes(), _changed()
     for holder in holders:
-        names = [name for name in holder.differing() if (holder.name, name) not in changes]
+        names = [
+            name
+            for name, value in holder.differing().items()
+            if (holder.name, name) not in changes and _is_own(value)
+        ]
         _put(holder.held, names, holder.now())
     _compare(holders)
 
 
-def _take(is_early: bool = False) -> None:
-    """Make the baseline of the modules that are there now."""
+def _take() -> None:
+    """Make the baseline of the modules that are there now. What others than the generators put there is a change."""
     state, new = _state(), list[Holder]()
     # A module of a class of its own may be one that runs at its first use.
     modules = {
@@ -149,16 +155,17 @@ def _take(is_early: bool = False) -> None:
     state.modules |= modules
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
-    if is_early:
-        # A callable of another package was put there before kcl attended. What was in its place is not known.
-        for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
-            if names := [name for name, value in baseline.changeable(holder) if not _is_own(value)]:
-                holder.held |= dict.fromkeys(names, _UNKNOWN)
-                _compare([holder])
-            bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()
-            if not all(_is_first_base(holder.thing, base) for base in bases):
-                baseline.note(holder.thing, {"__bases__": _UNKNOWN})
-                _compare(_changed())
+    for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
+        # A program, or its hook of imports, put these there. What was in their place is not known.
+        names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
+        names += [] if _is_loaded_by_python(holder.thing) else [_LOADER]
+        if names:
+            holder.held |= dict.fromkeys(names, _UNKNOWN)
+            _compare([holder])
+        bases = holder.thing.__bases__ if isinstance(holder.thing, type) else ()
+        if not all(_is_first_base(holder.thing, base) for base in bases):
+            baseline.note(holder.thing, {"__bases__": _UNKNOWN})
+            _compare(_changed())
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[tuple[Any, str, Any]]:
@@ -222,9 +229,11 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
 
 
 def _function(value: Any) -> Any:
-    """Return the function behind a method; any other value as it is."""
+    """Return the function behind a method, or in an object of functools; any other value as it is."""
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
+    if type(value).__module__ == "functools":
+        return getattr(value, "func", getattr(value, "__wrapped__", value))
     return value.fget if isinstance(value, property) else value
 
 
@@ -233,15 +242,24 @@ def _is_own(value: Any) -> bool:
 
     A class, or an object that is called, is their own unless its class is the user's.
     """
-    function = value if type(value) is FunctionType else _function(value)
+    function = _function(value)
+    if function is not value:
+        return _is_own(function)
     if type(function) is FunctionType:
+        # The program's own function may stand below one of kcl's, or of Python's.
+        below = getattr(function, "__wrapped__", None)
         module = str(function.__globals__.get("__name__", ""))
-        # The program's own function may stand below one of kcl's.
-        if module[:4] == "kcl." and unwrap(function) is not function:
-            return _is_own(unwrap(function))
-        return _has_own_code(module, function.__code__.co_filename)
+        return _has_own_code(module, function.__code__.co_filename) and _is_own(below)
     kind = function if isinstance(function, type) else type(function)
-    return not callable(function) or _is_theirs(str(kind.__module__))
+    return _is_theirs(str(kind.__module__))
+
+
+def _is_loaded_by_python(thing: Any) -> bool:
+    """Return True unless a loader of the program made the code of a module."""
+    spec = thing.__spec__ if type(thing) is ModuleType else None
+    kind: Any = type(getattr(spec, "loader", None))
+    # An application that PyInstaller made has a loader of its own, for kcl too.
+    return kind in (type, type(__spec__.loader)) or _is_theirs(str(kind.__module__))
 
 
 @functools.cache
