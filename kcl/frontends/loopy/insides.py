@@ -158,7 +158,7 @@ def _take() -> None:
     for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
         # A program, or its hook of imports, put these there. What was in their place is not known.
         names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-        names += [] if _is_loaded_by_python(holder.thing) else [_LOADER]
+        names += [] if baseline.is_loaded_by_python(holder.thing) else [_LOADER]
         if names:
             holder.held |= dict.fromkeys(names, _UNKNOWN)
             _compare([holder])
@@ -251,20 +251,7 @@ def _is_own(value: Any) -> bool:
         module = str(function.__globals__.get("__name__", ""))
         return _has_own_code(module, function.__code__.co_filename) and _is_own(below)
     kind = function if isinstance(function, type) else type(function)
-    return _is_theirs(str(kind.__module__))
-
-
-def _is_loaded_by_python(thing: Any) -> bool:
-    """Return True unless a loader of the program made the code of a module."""
-    spec = thing.__spec__ if type(thing) is ModuleType else None
-    kind: Any = type(getattr(spec, "loader", None))
-    # An application that PyInstaller made has a loader of its own, for kcl too.
-    return kind in (type, type(__spec__.loader)) or _is_theirs(str(kind.__module__))
-
-
-@functools.cache
-def _is_theirs(module: str) -> bool:
-    return distributions.owner(module).kind != distributions.USER
+    return baseline.is_theirs(str(kind.__module__))
 
 
 @functools.cache
