@@ -23,7 +23,7 @@ ROOMS = {
     "foreign": 4559,
     "cache": 15690,
     "generate": 10240,
-    "frontends": 47220,
+    "frontends": 47570,
     "programs": 9480,
     "drivers": 15169,
     "bundle": 4778,

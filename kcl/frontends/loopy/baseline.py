@@ -21,6 +21,7 @@ from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo, mro_of, names_of
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import Contents, items
+from kcl.generate import distributions
 
 # The attributes of a function or a class whose changes the audit hook notes.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
@@ -169,6 +170,20 @@ def told() -> list[Parts]:
         for place, before in state().parts.copy().values()
         if (thing := place()) is not None
     ]
+
+
+def is_loaded_by_python(thing: Any) -> bool:
+    """Return True unless a loader of the program made the code of a module."""
+    spec = thing.__spec__ if type(thing) is ModuleType else None
+    kind: Any = type(getattr(spec, "loader", None))
+    # An application that PyInstaller made has a loader of its own, for kcl too.
+    return kind in (type, type(__spec__.loader)) or is_theirs(str(kind.__module__))
+
+
+@functools.cache
+def is_theirs(module: str) -> bool:
+    """Return True for a module of a package or of Python, and False for one of the program."""
+    return distributions.owner(module).kind != distributions.USER
 
 
 class _Changeable(dict[type, bool]):

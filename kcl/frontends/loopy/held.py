@@ -143,6 +143,8 @@ class _Package:
         baseline.hear(new)
         for name in new:
             module = self._modules[name] = sys.modules.get(name)
+            if not baseline.is_loaded_by_python(module):
+                raise UnknownInput(f"a loader of the program made the code of module {name}")
             holders = baseline.state().taken[name]
             if not holders or holders[0].thing is not module:
                 holders, first = _holders(name, module), len(self._holders)

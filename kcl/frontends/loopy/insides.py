@@ -48,6 +48,8 @@ _OWNERS = distributions.HARMLESS.union(GENERATORS)
 _EMPTY = CellType()
 # Marks a value that was replaced before kcl could see it.
 _UNKNOWN = object()
+# Stands in a module for the code of its file, if a loader of the program made another one.
+_LOADER = "the code of its file"
 # Sets are left out: in the generators they are memos of warnings, or fields of classes.
 _TABLES = (dict, list)
 _METHODS = (MethodType, staticmethod, classmethod, property)
@@ -128,7 +130,7 @@ def attend() -> None:
     generators.install()
     if not is_off():
         with _state().lock:
-            _take(is_early=True)
+            _take()
             baseline.hear([*_state().modules])
 
 
@@ -139,7 +141,7 @@ def note_begin(_group: str) -> None:
     with _state().lock:
         if _state().modules:
             now()
-        _take(is_early=True)
+        _take()
 
 
 def note_end(_names: list[str]) -> None:
@@ -155,13 +157,17 @@ def _absorb() -> None:
     """Make changes by imports of generators a part of the baseline; changes that were found before stay changes."""
     changes, holders = _changes(), _changed()
     for holder in holders:
-        names = [name for name in holder.differing() if (holder.name, name) not in changes]
+        names = [
+            name
+            for name, value in holder.differing().items()
+            if (holder.name, name) not in changes and _is_own(value)
+        ]
         _put(holder.held, names, holder.now())
     _compare(holders)
 
 
-def _take(is_early: bool = False) -> None:
-    """Make the baseline of modules of the generators that have none yet. `is_early`: they were imported unheard."""
+def _take() -> None:
+    """Make the baseline of modules of the generators that have none yet. What others put there counts as a change."""
     state = _state()
     new: list[Holder] = [] if state.found else [Builtins()]
     state.found |= {id(holder.thing): holder for holder in new}
@@ -183,16 +189,17 @@ def _take(is_early: bool = False) -> None:
     state.modules |= modules
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
-    # A callable of another package was put there before kcl attended. What was in its place is not known.
-    for holder in new:
-        if type(holder) is Builtins or (is_early and not isinstance(holder.thing, _TABLES)):
-            if names := [name for name, value in baseline.changeable(holder) if not _is_own(value)]:
-                holder.held |= dict.fromkeys(names, _UNKNOWN)
-                _compare([holder])
-            bases = parts_of(holder.thing)["__bases__"] if isinstance(holder.thing, type) else ()
-            if not all(_is_first_base(holder.thing, base) for base in bases):
-                baseline.note(holder.thing, {"__bases__": _UNKNOWN})
-                _compare(_changed())
+    for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
+        # A program, or its import hook, put these there. What was in their place is not known.
+        names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
+        names += [] if baseline.is_loaded_by_python(holder.thing) else [_LOADER]
+        if names:
+            holder.held |= dict.fromkeys(names, _UNKNOWN)
+            _compare([holder])
+        bases = parts_of(holder.thing)["__bases__"] if isinstance(holder.thing, type) else ()
+        if not all(_is_first_base(holder.thing, base) for base in bases):
+            baseline.note(holder.thing, {"__bases__": _UNKNOWN})
+            _compare(_changed())
 
 
 def _inner(thing: Any, pairs: Pairs) -> Iterator[Inside]:
@@ -256,9 +263,11 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
 
 
 def _function(value: Any) -> Any:
-    """Return the function behind a method or property; any other value unchanged."""
+    """Return the function behind a method or property, or in an object of functools; any other value unchanged."""
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
+    if type(value).__module__ == "functools":
+        return getattr(value, "func", getattr(value, "__wrapped__", value))
     return value.fget if isinstance(value, property) else value
 
 
@@ -267,20 +276,16 @@ def _is_own(value: Any) -> bool:
 
     A class, or another callable object, passes unless its class is the user's.
     """
-    function = value if type(value) is FunctionType else _function(value)
+    function = _function(value)
+    if function is not value:
+        return _is_own(function)
     if type(function) is FunctionType:
+        # The program's own function may stand below one of kcl's, or of Python's.
+        below = getattr(function, "__wrapped__", None)
         module = str(function.__globals__.get("__name__", ""))
-        # kcl may have wrapped a function of the program.
-        if module[:4] == "kcl." and unwrap(function) is not function:
-            return _is_own(unwrap(function))
-        return _has_own_code(module, function.__code__.co_filename)
+        return _has_own_code(module, function.__code__.co_filename) and _is_own(below)
     kind = function if isinstance(function, type) else type(function)
-    return not callable(function) or _is_theirs(str(kind.__module__))
-
-
-@functools.cache
-def _is_theirs(module: str) -> bool:
-    return distributions.owner(module).kind != distributions.USER
+    return baseline.is_theirs(str(kind.__module__))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ at most once, and keeps its result.
 
 from __future__ import annotations
 
+import copy
 import sys
 import weakref
 from collections.abc import Callable
@@ -154,6 +155,26 @@ class Record(StandIn):
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
         # Not copied, so that copies of a unit share the record, also while another thread asks a question.
         return self
+
+    def twin(self) -> Record | None:
+        """Return a record of the same calls whose result shares nothing with that of this one, for a copy.
+
+        None if something of it may have changed since its call, or may change.
+        """
+        twins: dict[int, Record] = {}
+        for record in ordered(self, lambda record: record.inputs):
+            if record.exposed or record.may_change or type(record) is not Record:
+                return None
+            twin = twins[id(record)] = copy.copy(record)
+            twin.inputs = [twins[id(other)] for other in record.inputs]
+            twin.arguments, twin.keywords = texts.mapped(
+                (record.arguments, record.keywords), lambda value: twins.get(id(value), value)
+            )
+            # Its calls keep no arguments, and raised no error before.
+            vars(twin).update(
+                own_arguments=None, waits=True, _made=_NOTHING, dependents=[], kernels={}
+            )
+        return twins[id(self)]
 
     @property
     def is_made(self) -> bool:

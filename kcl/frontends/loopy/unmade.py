@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import builtins
+import copy
 import copyreg
 import functools
 import importlib
@@ -194,11 +195,20 @@ class RecordedResult(_Bare):
 
     def __copy__(self) -> Any:
         record = record_of(self)
-        return real_of(self) if record is None else new(record)
+        # A unit is frozen, and a shallow copy has the same parts. A program may change other results in place.
+        if record is not None and record.function not in CONSTRUCTORS:
+            return new(record)
+        return _copied(self, record, copy.copy)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         # Called on the class, since another thread may just be changing the class of the object to loopy's.
-        return RecordedResult.__copy__(self)
+        return _copied(self, record_of(self), lambda own: copy.deepcopy(own, memo))
+
+
+def _copied(value: Any, record: Record | None, by: Callable[[Any], Any]) -> Any:
+    """Return a copy of a result that shares nothing with it, made later; else a copy of loopy's own object."""
+    twin = record and record.twin()
+    return by(asked(value, "copy")) if twin is None else new(twin)
 
 
 class Kind(texts.StandInType):

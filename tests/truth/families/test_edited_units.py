@@ -109,6 +109,22 @@ DRIVES = {
     lib.edit(unit)
     print(shown(other(queue, x=X)), shown(unit(queue, x=X)))
 """,
+    "a deep copy has parts of its own": """
+    import copy
+
+    unit = lib.unit()
+    other = copy.deepcopy(unit)
+    lib.edit(unit)
+    print(shown(other(queue, x=X)), shown(unit(queue, x=X)))
+    print(shown(copy.deepcopy(unit)(queue, x=X)), shown(copy.deepcopy(other)(queue, x=X)))
+    names = [lib.lp.ValueArg("n", np.int32), lib.lp.GlobalArg("x", np.float32, shape=4)]
+    for argument in names:
+        copies = [copy.copy(argument), copy.deepcopy([argument])[0]]
+        argument.name = "other"
+        copies += [copy.copy(argument), copy.deepcopy(argument)]
+        argument.name = "third"
+        print([one.name for one in (argument, *copies)])
+""",
     "an argument of an executor": """
     unit = lib.unit()
     run = unit.executor(queue.context)

@@ -74,6 +74,31 @@ def map_constant(self, expr, type_context):
 ExpressionToCExpressionMapper.map_constant = map_constant
 """
 
+# A loader of the program that gives a module another code than its file has.
+LOADING = """
+import sys
+from importlib.machinery import PathFinder, SourceFileLoader
+
+
+class Loader(SourceFileLoader):
+    def get_code(self, name):
+        head, line, rest = self.get_data(self.path).decode().partition("    def map_constant(")
+        first, rest = rest.split(":\\n", 1)
+        change = "        if isinstance(expr, int) and expr == 7: expr = THIS\\n"
+        return compile(f"{head}{line}{first}:\\n{change}{rest}", self.path, "exec", dont_inherit=True)
+
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "loopy.target.c.codegen.expression":
+            spec = PathFinder.find_spec(name, path)
+            spec.loader = Loader(name, spec.origin)
+            return spec
+
+
+sys.meta_path.insert(0, Finder())
+"""
+
 
 def program(text: str, refused: bool = False, **more: Any) -> Program:
     """Make a program; of a refused one nothing may be stored."""
@@ -129,6 +154,12 @@ INSIDES = {
         refused=True,
         early=("patching", "loopy"),
         files={"site/patching/__init__.py": PATCHING},
+    ),
+    "a loader of the program": program(
+        "numbers = launch(make())",
+        refused=True,
+        early=("loading",),
+        files={"loading.py": LOADING},
     ),
     "a direct call after a change": program(
         "unit, other = make(), make('y[i] = 7*x[i] + 1')\n"

@@ -157,6 +157,19 @@ class TestText:
         far.LIMIT = 3
         assert content(near.get).digest != found[0]
 
+    def test_loader_of_the_program(self, load):
+        """Code that a loader of the program made is in no file of the package."""
+        near, far = load()
+
+        class Loader(type(far.__spec__.loader)):
+            pass
+
+        far.__spec__.loader = Loader("far", far.__file__)
+        with pytest.raises(
+            UnknownInput, match="a loader of the program made the code of module far"
+        ):
+            content(near.get)
+
     @pytest.mark.parametrize("load", ["attended"], indirect=True)
     def test_after_an_error(self, load, monkeypatch):
         near, far = load()

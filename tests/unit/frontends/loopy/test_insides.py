@@ -50,6 +50,7 @@ import kcl.loopy
 from importlib.machinery import ModuleSpec
 began, goes_on = threading.Event(), threading.Event()
 class Slow:
+    __module__ = "importlib"  # a loader of the program would count as a change
     def find_spec(self, name, path=None, target=None):
         return ModuleSpec(name, self) if name == "genpy.slow" else None
     def create_module(self, spec):
@@ -580,6 +581,46 @@ class TestOriginal:
             print(json.dumps([insides.original("loopy", name) is None for name in early]))
             """
         assert child.json(code) == [True] * 5
+
+    @pytest.mark.parametrize("first", ["", "import kcl.loopy"])
+    @pytest.mark.parametrize(
+        ("change", "name"),
+        [
+            ("module.parse = mine", "parse"),
+            ("module.parse = functools.lru_cache(mine)", "parse"),
+            ("module.parse = functools.partial(functools.partial(mine))", "parse"),
+            ("module.parse = contextlib.contextmanager(mine)", "parse"),
+            ("module.Parser.kept = functools.cached_property(mine)", "kept"),
+            ("module.Parser.kept = Mine()", "kept"),
+            ("Loader.__module__ = '__main__'", "the code of its file"),
+        ],
+    )
+    def test_hook_of_imports(self, child, first, change, name):
+        """What a program's hook puts into a module as it is imported is a change, and so is what its loader runs."""
+        code = """
+            import contextlib, functools, json, sys
+            from importlib.machinery import PathFinder, SourceFileLoader
+            FIRST
+            def mine(*_): return 1
+            class Mine: pass
+            class Loader(SourceFileLoader):
+                __module__ = "importlib"
+                def exec_module(self, module):
+                    super().exec_module(module)
+                    CHANGE
+            class Hook:
+                def find_spec(self, name, path=None, target=None):
+                    if name == "pymbolic.parser":
+                        spec = PathFinder.find_spec(name, path)
+                        spec.loader = Loader(name, spec.origin)
+                        return spec
+            sys.meta_path.insert(0, Hook())
+            import pymbolic, kcl.loopy
+            from kcl.frontends.loopy import insides
+            print(json.dumps([*insides.now()]))
+            """
+        found = child.json(code.replace("FIRST", first).replace("CHANGE", change))
+        assert name in [other for _holder, other in found]
 
     @pytest.mark.parametrize("module", ["__main__", "pytest"])
     def test_early_bases(self, child, module):
