@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _FULL, _FORBIDDEN = "no space", "not permitted"
 # Packages whose code a user does not mend: a warning names the line of the program that called them.
 INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})
+# Python's own modules have no line of the program either: those of imports and of contexts call kcl.
+_PASSED = INNER | sys.stdlib_module_names
 
 
 class CacheWarning(UserWarning):
@@ -92,7 +94,8 @@ def _frame_of_the_program() -> Any:
     """Return the innermost frame outside of kcl and the libraries in `INNER`."""
     frame = sys._getframe(1)
     while (
-        frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED
     ):
         frame = frame.f_back
     return frame

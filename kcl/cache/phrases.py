@@ -143,7 +143,8 @@ def _distribution(name: str, difference: Difference, _about: About) -> str:
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
-        return " ".join([name, *(before or after or "").split(" ")[:1], reached])
+        version = (before or after or "").partition(" ")[0]
+        return " ".join(filter(None, [name, version, reached]))
     old, new = (text.partition(" ")[0] for text in (before, after))
     return f"{name} {old} -> {new}" if old != new else f"{name} {old}: its files changed"
 

@@ -26,6 +26,16 @@ def test_warnings_are_errors(capsys, monkeypatch):
 
 
 @pytest.mark.faults
+def test_a_context_of_python_is_no_line_of_the_program():
+    with (
+        pytest.warns(CacheWarning) as warned,
+        layers.binary().reporting("complete entries"),
+    ):
+        raise OSError(5, "Input/output error")
+    assert warned[0].filename == __file__
+
+
+@pytest.mark.faults
 @pytest.mark.parametrize("inodes", [2, 4, 6])
 def test_no_inodes(tmp_path, monkeypatch, recwarn, inodes):
     """Where a file system has no inode left, for a folder, a lock or an entry, one warning says so."""

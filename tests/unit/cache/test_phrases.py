@@ -73,6 +73,7 @@ class TestSentences:
             (f"2025.2.4 {ONE}", f"2025.2.4 {OTHER}", "islpy 2025.2.4: its files changed"),
             (f"2025.2.4 {ONE}", "absent", "islpy 2025.2.4 is not used any more"),
             (None, f"2025.2.4 {ONE}", "islpy 2025.2.4 is used now"),
+            (None, f" {ONE}", "islpy is used now"),
         ],
     )
     def test_distribution(self, before, after, said):
