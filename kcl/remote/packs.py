@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
@@ -67,13 +67,12 @@ def push(
     file: str = "",
     seconds: float = 60.0,
     secret: str = "",
-    anew: bool = False,
 ) -> Outcome:
     """Join a bundle, or what the last runs of a project used, with the pack of the own key, and put it there.
 
     Nothing is put if the trusted packs lack nothing of it. Where another process puts at the same time, this one joins
     with its pack and tries again, for some `seconds`. `secret` is the half of a key that signs. A damaged pack of the
-    own key is an error, unless it is written `anew`. Raises as `pull`.
+    own key is an error. Raises as `pull`.
     """
     pair = seal.signing(secret) or (seal.UNSIGNED, None)
     key, private = pair
@@ -90,7 +89,7 @@ def push(
         store = stores.store_of(address, _SECONDS)
         there = _read_others(store, project, address, key)
         mine, remarks = _select_mine(entries, there, key)
-        outcome = _OwnPack(store, project, pair, anew).join(mine, there, seconds)
+        outcome = _join(store, project, pair, mine, there, seconds)
         words = [*remarks, outcome.remark, store.remark]
         return outcome._replace(remark="; ".join(filter(None, words)))
 
@@ -136,74 +135,70 @@ def _open_store() -> Iterator[PackStore]:
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
-class _OwnPack:
-    """The pack of the own key, in its store."""
+def _join(
+    store: PackStore,
+    project: str,
+    pair: tuple[PublicKey, Any],
+    mine: Contents,
+    there: Contents,
+    seconds: float,
+) -> Outcome:
+    """Put what is better in `mine` than in the pack of the own key and those that are `there`.
 
-    def __init__(
-        self, store: PackStore, project: str, pair: tuple[PublicKey, Any], anew: bool
-    ) -> None:
-        self._store, self._project, self._anew = store, project, anew
-        self._key, self._private = pair
-        self._name = seal.pack_name(project, self._key)
+    Raises RemoteFault where other processes put all the time.
+    """
+    key, private = pair
+    name = seal.pack_name(project, key)
+    wanted = {place: mine[place] for place in contents.improvements(there, mine)}
+    end, pause = time.monotonic() + seconds, _PAUSE
+    while True:
+        before, mark = _read_own(store, name, key)
+        new = contents.improvements(before, wanted)
+        if not new:
+            all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
+            return Outcome(remark=all_there if mine else "")
+        joined = before | new
+        # The entries that were used last stand at the end.
+        joined |= {place: joined.pop(place) for place in mine if place in joined}
+        blob, kept = _fit(joined, lambda data: seal.seal(name, private, data, project))
+        count = len(new.keys() & kept.keys())
+        lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
+        remark = lost if count < len(new) else ""
+        if not count or store.put(name, blob, mark):
+            return Outcome("", count, len(blob) if count else 0, remark=remark)
+        if time.monotonic() > end:
+            raise RemoteFault(
+                f"others pushed at each try for {seconds:.0f} s; the next push has it all"
+            )
+        # A random pause parts the processes that collide.
+        time.sleep(random.uniform(0, pause))
+        pause = min(2 * pause, _LONGEST)
 
-    def join(self, mine: Contents, there: Contents, seconds: float) -> Outcome:
-        """Put what is better in `mine` than in this pack and those that are `there`.
 
-        Raises RemoteFault where other processes put all the time.
-        """
-        wanted = {place: mine[place] for place in contents.improvements(there, mine)}
-        end, pause = time.monotonic() + seconds, _PAUSE
-        while True:
-            before, mark = self._read()
-            new = contents.improvements(before, wanted)
-            if not new:
-                all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
-                return Outcome(remark=all_there if mine else "")
-            joined = before | new
-            # The entries that were used last stand at the end.
-            joined |= {place: joined.pop(place) for place in mine if place in joined}
-            blob, kept = self._fit(joined)
-            count = len(new.keys() & kept.keys())
-            lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
-            remark = lost if count < len(new) else ""
-            if not count:
-                return Outcome(remark=remark)
-            outcome = Outcome("", count, len(blob), remark=remark)
-            if self._store.put(self._name, blob, mark):
-                return outcome
-            if time.monotonic() > end:
-                raise RemoteFault(
-                    f"others pushed at each try for {seconds:.0f} s; the next push has it all"
-                )
-            # A random pause parts the processes that collide.
-            time.sleep(random.uniform(0, pause))
-            pause = min(2 * pause, _LONGEST)
+def _read_own(store: PackStore, name: str, key: PublicKey) -> tuple[Contents, Any]:
+    """Return the content of the own pack as it is now, and the mark of that."""
+    # A pack is read twice before it counts as damaged.
+    for _time in range(2):
+        blob, mark = store.look(name)
+        try:
+            data = seal.unseal(name, blob, key)[1] if blob else b""
+            return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
+        except DamagedEntry as error:
+            damage = error
+    cure = f"`kcl remote rm {name[:12]} --key {key.name}` lets a push start it over"
+    raise RemoteFault(f"the own pack is damaged: {damage}; {cure}")
 
-    def _read(self) -> tuple[Contents, Any]:
-        """Return the content of the pack as it is now, and the mark of that."""
-        # A pack is read twice before it counts as damaged.
-        for _time in range(2):
-            blob, mark = self._store.look(self._name)
-            try:
-                _moment, data = seal.unseal(self._name, blob, self._key) if blob else (0.0, b"")
-                return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
-            except DamagedEntry as error:
-                damage = error
-        if self._anew:
-            return {}, mark
-        raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
-    def _fit(self, entries: Contents) -> tuple[bytes, Contents]:
-        """Return a pack, and its entries: of more than fit into it, those that were used longest ago go."""
-        # What fits into no pack takes nothing out of this one.
-        kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
-        while True:
-            data = contents.pack(dict(kept), CacheInfo())
-            blob = seal.seal(self._name, self._private, data, self._project)
-            if len(blob) <= stores.LIMIT:
-                return blob, dict(kept)
-            # As many go as the pack is too large, and one at least.
-            del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
+def _fit(entries: Contents, sealed: Callable[[bytes], bytes]) -> tuple[bytes, Contents]:
+    """Return a pack, and its entries: of more than fit into it, those that were used longest ago go."""
+    # What fits into no pack takes nothing out of this one.
+    kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
+    while True:
+        blob = sealed(contents.pack(dict(kept), CacheInfo()))
+        if len(blob) <= stores.LIMIT:
+            return blob, dict(kept)
+        # As many go as the pack is too large, and one at least.
+        del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
 
 
 def _fetch(
@@ -227,7 +222,7 @@ def _fetch(
             room -= len(blob)
             moment, data = seal.unseal(name, blob, key)
         except DamagedEntry as error:
-            cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
+            cure = "remove it with `kcl remote rm`, or forget that key with `kcl key forget NAME`"
             words = f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}"
             yield key, None, "", words
         except Exception as error:
