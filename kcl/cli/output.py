@@ -22,8 +22,8 @@ from kcl.base.text import tables
 from kcl.base.text.layout import folded
 from kcl.base.text.tables import Columns, Row
 
-# The exit statuses of every command; click ends with WRONG_USE by itself.
-FINE, FOUND, WRONG_USE = 0, 1, 2
+# The exit statuses of every command; for a wrong use click ends with 2 by itself.
+FINE, FOUND = 0, 1
 
 # Words that a terminal shows in a colour; click takes it away elsewhere.
 _COLOURS = {"hit": "green", "miss": "yellow", "bypass": "yellow", "error": "red", "off": "yellow"}
@@ -84,7 +84,10 @@ def fail(message: str) -> NoReturn:
 
 def table(columns: Columns[Row], rows: Iterable[Row], err: bool = False) -> None:
     """Print a line for each row, under the titles of the columns."""
-    click.echo(paint("\n".join(tables.lines_of(columns, rows, find_width()))), err=err)
+    width = find_width()
+    text = "\n".join(tables.lines_of(columns, rows, width))
+    # A pipe shows no colours, and a table may be long.
+    click.echo(paint(text) if width else text, err=err)
 
 
 def paint(text: str) -> str:

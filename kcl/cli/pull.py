@@ -42,8 +42,7 @@ def pull(name: str | None) -> None:
     type=click.File("r"),
     help="A file with the secret half of the key that signs; `-` is a pipe.",
 )
-@output.flag("--anew", help="Start the pack over, where it is damaged.")
-def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
+def push(file: str | None, name: str | None, key: Any) -> None:
     """Push what the runs here used and the remote lacks, or the bundle FILE.
 
     Entries that wait for their binary are completed first, as by `kcl flush`. For the end of batch jobs, where no
@@ -55,7 +54,7 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     if key is not None and not secret:
         raise click.UsageError("--key is empty: is the secret given to this job?")
     path = os.path.abspath(file) if file else ""
-    outcome = _carry_out("push", name, file=path, seconds=_SECONDS, secret=secret, anew=anew)
+    outcome = _carry_out("push", name, file=path, seconds=_SECONDS, secret=secret)
     output.end(bool(outcome.fault))
 
 

@@ -10,13 +10,12 @@ import click
 
 from kcl import foreign
 from kcl.base import settings
-from kcl.base.settings import option, trust
+from kcl.base.settings import option
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column, Columns
 from kcl.cache import layers
 from kcl.cache.faults import site_words
 from kcl.cli import output, stats
-from kcl.errors import CacheFault
 from kcl.foreign import Place, contents
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, space
@@ -92,15 +91,10 @@ def status(everything: bool) -> output.Reply:
 
 
 def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
-    layer, fault = layers.unopened(name), ""
+    layer, faults = layers.unopened(name), inventory.Faults()
     is_on = not layer.state.startswith("off: ")
-    try:
-        trust.check(layer.place)
-    except (OSError, CacheFault) as error:
-        fault = str(error)
     # A layer that is off opens no file.
-    stores = inventory.find_stores(name, []) if is_on and not fault else []
-    content = contents.add_up([inventory.measure_store(name, store) for store in stores])
+    content = inventory.measure(name, inventory.find_stores(name, faults) if is_on else [])
     return {
         "layer": name,
         "kind": KCL,
@@ -110,7 +104,7 @@ def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
         **_describe_place(Place(layer.place, option.reason()), content),
         "hit_rate": stats.compute_hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
-        "fault": fault or content.fault,
+        "fault": faults[0].reason if faults else content.fault,
     }
 
 

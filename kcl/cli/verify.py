@@ -7,7 +7,7 @@ import click
 from kcl.base import settings
 from kcl.cache.stores import digest_of
 from kcl.cli import output
-from kcl.errors import CacheFault, DamagedEntry
+from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Faults, Refusal
 
@@ -48,16 +48,15 @@ def _check(layer: str, headers: bool, faults: Faults) -> int:
     """Check the entries of a layer; return their number."""
     sound, before = 0, len(faults)
     for entry in inventory.entries(layer, faults=faults, all_rows=True):
-        try:
-            if headers and digest_of(entry.address) != entry.key.digest:
-                raise DamagedEntry(f"the entry is that of another key: {entry.key.digest}")
-            if not headers:
-                entry.read()
-            sound += 1
-        except KeyError:
-            # The entry was removed since it was listed.
+        if not headers:
+            # None for an entry that was removed since it was listed, or that has a fault.
+            sound += inventory.read(entry, faults) is not None
             continue
-        except (OSError, CacheFault, ValueError) as error:
+        try:
+            if digest_of(entry.address) != entry.key.digest:
+                raise DamagedEntry(f"the entry is that of another key: {entry.key.digest}")
+            sound += 1
+        except DamagedEntry as error:
             faults.append(Refusal(layer, entry.place, str(error)))
     # Entries that the listing could not read count as checked.
     return sound + len(faults) - before

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -79,17 +79,6 @@ def count(paths: Iterable[str], counting: str) -> Contents:
             except sqlite3.Error as error:
                 fault = f"{path}: {error}"
     return Contents(entries, size, oldest, newest, fault)
-
-
-def add_up(parts: Sequence[Contents]) -> Contents:
-    """Return the sum of contents; its fault is the first fault."""
-    return Contents(
-        sum(part.entries for part in parts),
-        sum(part.bytes for part in parts),
-        min(filter(None, (part.oldest for part in parts)), default=0.0),
-        max((part.newest for part in parts), default=0.0),
-        next((part.fault for part in parts if part.fault), ""),
-    )
 
 
 def version(name: str) -> str:

@@ -329,27 +329,35 @@ def _write_place(file: str, address: str) -> str:
     return file if file.endswith(address) else f"{file}: {address}"
 
 
-def measure_store(layer: str, store: layers.Files) -> Contents:
-    """Count the entries of a store that are shown. Raises nothing."""
-    measured = measure_files(store)
-    try:
-        if isinstance(store, Database):
-            # SQL counts the rows with code, and no header leaves the database.
-            return measured._replace(entries=store.count(_HAS_CODE, _HEADER))
-    except (OSError, sqlite3.Error, CacheFault) as error:
-        return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
+def measure(layer: str, stores: Sequence[layers.Files]) -> Contents:
+    """Count the entries of stores that are shown, and the bytes of their files. Raises nothing."""
+    measured = measure_files(stores)
     # All entries of the binary layer are shown, so the files are counted.
-    if layer != settings.BINARY:
-        return measured._replace(entries=sum(1 for _entry in read_store(layer, store, [], False)))
-    return measured
+    if layer == settings.BINARY:
+        return measured
+    entries = 0
+    for store in stores:
+        try:
+            # SQL counts the rows with code, and no header leaves the database.
+            entries += (
+                store.count(_HAS_CODE, _HEADER)
+                if isinstance(store, Database)
+                else sum(1 for _entry in read_store(layer, store, [], False))
+            )
+        except (OSError, sqlite3.Error, CacheFault) as error:
+            measured = measured._replace(fault=f"{store.location}: {error}")
+    return measured._replace(entries=entries)
 
 
-def measure_files(store: layers.Files) -> Contents:
-    """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
-    if isinstance(store, Database):
-        return contents.count([store.location], "")
+def measure_files(stores: Iterable[layers.Files]) -> Contents:
+    """Count the files of stores and their bytes, as far as folders can be listed; opens none."""
     paths = list[str]()
-    # A folder that vanishes meanwhile, or that cannot be listed, counts with what was seen of it.
-    with suppress(OSError):
-        paths.extend(item.path for _address, item in store.items())
+    for store in stores:
+        # A folder that vanishes meanwhile, or that cannot be listed, counts with what was seen of it.
+        with suppress(OSError):
+            paths.extend(
+                [store.location]
+                if isinstance(store, Database)
+                else (item.path for _address, item in store.items())
+            )
     return contents.count(paths, ".*")

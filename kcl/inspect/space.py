@@ -38,9 +38,8 @@ _DIGITS = 12
 def measure(site: str | None = None) -> int:
     """Return the bytes that the entries of all layers take on disk, here or in a `site`; reads no entry."""
     return sum(
-        inventory.measure_files(store).bytes
+        inventory.measure_files(inventory.find_stores(layer, [], site)).bytes
         for layer in settings.LAYERS
-        for store in inventory.find_stores(layer, [], site)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
@@ -68,13 +68,12 @@ def push(
     file: str = "",
     seconds: float = 60.0,
     secret: str = "",
-    anew: bool = False,
 ) -> Outcome:
     """Add entries to the pack of the user's own key on the remote: those of a bundle `file`, or those that runs used.
 
     Nothing is written if the trusted packs have all these entries. If another process writes the pack at the same time,
     its entries are merged and the write is tried again, for up to `seconds`. `secret` is the secret half of the key that
-    signs. A damaged own pack is an error, unless `anew` says to replace it. Raises as `pull` does.
+    signs. A damaged own pack is an error. Raises as `pull` does.
     """
     pair = seal.signing(secret) or (seal.UNSIGNED, None)
     key, private = pair
@@ -91,7 +90,7 @@ def push(
         store = stores.store_of(address, _SECONDS)
         there = _read_others(store, project, address, key)
         mine, remarks = _select_mine(entries, there, key)
-        outcome = _OwnPack(store, project, pair, anew).join(mine, there, seconds)
+        outcome = _join(store, project, pair, mine, there, seconds)
         words = [*remarks, outcome.remark, store.remark]
         return outcome._replace(remark="; ".join(filter(None, words)))
 
@@ -137,74 +136,70 @@ def _open_store() -> Iterator[PackStore]:
         raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
-class _OwnPack:
-    """The pack of the user's own key on the remote."""
+def _join(
+    store: PackStore,
+    project: str,
+    pair: tuple[PublicKey, Any],
+    mine: Contents,
+    there: Contents,
+    seconds: float,
+) -> Outcome:
+    """Add the entries of `mine` that are missing, or less complete, in the own pack and in the packs `there`.
 
-    def __init__(
-        self, store: PackStore, project: str, pair: tuple[PublicKey, Any], anew: bool
-    ) -> None:
-        self._store, self._project, self._anew = store, project, anew
-        self._key, self._private = pair
-        self._name = seal.pack_name(project, self._key)
+    Raises RemoteFault if other processes write the pack at every try.
+    """
+    key, private = pair
+    name = seal.pack_name(project, key)
+    wanted = {place: mine[place] for place in contents.improvements(there, mine)}
+    end, pause = time.monotonic() + seconds, _PAUSE
+    while True:
+        before, mark = _read_own(store, name, key)
+        new = contents.improvements(before, wanted)
+        if not new:
+            all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
+            return Outcome(remark=all_there if mine else "")
+        joined = before | new
+        # Entries are ordered by their last use, so those of `mine` go to the end.
+        joined |= {place: joined.pop(place) for place in mine if place in joined}
+        blob, kept = _fit(joined, lambda data: seal.seal(name, private, data, project))
+        count = len(new.keys() & kept.keys())
+        lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
+        remark = lost if count < len(new) else ""
+        if not count or store.put(name, blob, mark):
+            return Outcome("", count, len(blob) if count else 0, remark=remark)
+        if time.monotonic() > end:
+            raise RemoteFault(
+                f"others pushed at each try for {seconds:.0f} s; the next push has it all"
+            )
+        # After a random pause two processes are less likely to collide again.
+        time.sleep(random.uniform(0, pause))
+        pause = min(2 * pause, _LONGEST)
 
-    def join(self, mine: Contents, there: Contents, seconds: float) -> Outcome:
-        """Add the entries of `mine` that are missing, or less complete, in this pack and in the packs `there`.
 
-        Raises RemoteFault if other processes write the pack at every try.
-        """
-        wanted = {place: mine[place] for place in contents.improvements(there, mine)}
-        end, pause = time.monotonic() + seconds, _PAUSE
-        while True:
-            before, mark = self._read()
-            new = contents.improvements(before, wanted)
-            if not new:
-                all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
-                return Outcome(remark=all_there if mine else "")
-            joined = before | new
-            # Entries are ordered by their last use, so those of `mine` go to the end.
-            joined |= {place: joined.pop(place) for place in mine if place in joined}
-            blob, kept = self._fit(joined)
-            count = len(new.keys() & kept.keys())
-            lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
-            remark = lost if count < len(new) else ""
-            if not count:
-                return Outcome(remark=remark)
-            outcome = Outcome("", count, len(blob), remark=remark)
-            if self._store.put(self._name, blob, mark):
-                return outcome
-            if time.monotonic() > end:
-                raise RemoteFault(
-                    f"others pushed at each try for {seconds:.0f} s; the next push has it all"
-                )
-            # After a random pause two processes are less likely to collide again.
-            time.sleep(random.uniform(0, pause))
-            pause = min(2 * pause, _LONGEST)
+def _read_own(store: PackStore, name: str, key: PublicKey) -> tuple[Contents, Any]:
+    """Return the entries of the own pack, and the mark by which `put` notices that it has changed since."""
+    # A pack that seems damaged is read again: it may have been changing.
+    for _time in range(2):
+        blob, mark = store.look(name)
+        try:
+            data = seal.unseal(name, blob, key)[1] if blob else b""
+            return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
+        except DamagedEntry as error:
+            damage = error
+    cure = f"`kcl remote rm {name[:12]} --key {key.name}` lets a push start it over"
+    raise RemoteFault(f"the own pack is damaged: {damage}; {cure}")
 
-    def _read(self) -> tuple[Contents, Any]:
-        """Return the entries of the pack, and the mark by which `put` notices that it has changed since."""
-        # A pack that seems damaged is read again: it may have been changing.
-        for _time in range(2):
-            blob, mark = self._store.look(self._name)
-            try:
-                _moment, data = seal.unseal(self._name, blob, self._key) if blob else (0.0, b"")
-                return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
-            except DamagedEntry as error:
-                damage = error
-        if self._anew:
-            return {}, mark
-        raise RemoteFault(f"the own pack is damaged: {damage}; `kcl push --anew` starts it over")
 
-    def _fit(self, entries: Contents) -> tuple[bytes, Contents]:
-        """Return the bytes of a pack and the entries in it; if not all fit, those used longest ago are left out."""
-        # Entries that are too large by themselves are left out first.
-        kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
-        while True:
-            data = contents.pack(dict(kept), CacheInfo())
-            blob = seal.seal(self._name, self._private, data, self._project)
-            if len(blob) <= stores.LIMIT:
-                return blob, dict(kept)
-            # The share of entries to drop is the share of bytes that are too many; at least one entry is dropped.
-            del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
+def _fit(entries: Contents, sealed: Callable[[bytes], bytes]) -> tuple[bytes, Contents]:
+    """Return the bytes of a pack and the entries in it; if not all fit, those used longest ago are left out."""
+    # Entries that are too large by themselves are left out first.
+    kept = [item for item in entries.items() if len(item[1].pack()) <= stores.LIMIT]
+    while True:
+        blob = sealed(contents.pack(dict(kept), CacheInfo()))
+        if len(blob) <= stores.LIMIT:
+            return blob, dict(kept)
+        # The share of entries to drop is the share of bytes that are too many; at least one entry is dropped.
+        del kept[: max(1, round(len(kept) * (1 - stores.LIMIT / len(blob))))]
 
 
 def _fetch(
@@ -228,7 +223,7 @@ def _fetch(
             room -= len(blob)
             moment, data = seal.unseal(name, blob, key)
         except DamagedEntry as error:
-            cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
+            cure = "remove it with `kcl remote rm`, or forget that key with `kcl key forget NAME`"
             words = f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}"
             yield key, None, "", words
         except Exception as error:

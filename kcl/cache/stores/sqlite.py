@@ -113,9 +113,11 @@ class Database:
                 # A damaged index may return a key twice.
                 if isinstance(key, bytes) and key not in seen:
                     seen.add(key)
-                    with suppress(ValueError):
-                        digest_of(key.decode())
-                        yield key.decode(), (Stat(size, None), start or b"")
+                    try:
+                        digest_of(place := key.decode())
+                    except ValueError:
+                        continue
+                    yield place, (Stat(size, None), start or b"")
 
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""

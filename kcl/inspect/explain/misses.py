@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import NamedTuple
 
 from kcl import drivers
@@ -89,6 +90,7 @@ class Shelf:
                 entry = ListedEntry(layer, digest, Stat(0, 0.0), job.key, job.metadata)
                 self._by_digest[digest], self._texts[digest] = entry, read_texts(job.parts)
                 self._waiting.add(digest)
+        self._by_kernel = inventory.group(self._by_digest.values(), attrgetter("kernel"))
 
     def explain(
         self,
@@ -113,12 +115,12 @@ class Shelf:
         def is_earlier(entry: ListedEntry) -> bool:
             return entry.digest != key.digest and self._find_time(entry) < moment
 
-        entries = self._by_digest.values()
-        of_kernel = [entry for entry in entries if entry.kernel == kernel and is_earlier(entry)]
+        of_kernel = [*filter(is_earlier, self._by_kernel.get(kernel, ()))]
         near = [entry for entry in of_kernel if program and entry.program == program]
         if program and not near:
             # A program has one entry, with the name of the kernel that was first to ask for it, which may be another one.
-            near = [entry for entry in entries if entry.program == program and is_earlier(entry)]
+            same = [entry for entry in self._by_digest.values() if entry.program == program]
+            near = [*filter(is_earlier, same)]
         # A miss that stored nothing has a key without dtypes.
         is_base = inventory.find_base_key(key) is key
         candidates = [

@@ -26,19 +26,20 @@ def place(tmp_path):
 def done(platform_name):
     """Rebuild programs for the platform of the test; return what became of each, by kernel."""
 
-    def done(programs, jobs=2):
-        found = rebuild.of_programs(programs, jobs, device=PLATFORMS[platform_name])
+    def done(programs):
+        found = rebuild.of_programs(programs, device=PLATFORMS[platform_name])
         assert len({one.kernel for one in found}) == len(found)
         return {one.kernel: one for one in found}
 
     return done
 
 
-def test_crash(queue, place, done):
+def test_crash(queue, place, done, monkeypatch):
     """A launch that crashes costs its child alone, and its program is stored all the same."""
     bodies = {"fine": FINE, "crashing": CRASHES, "other": "x[i] += 2;"}
     given = entries(queue, place, *[kernel(name, body) for name, body in bodies.items()])
-    found = done(given, 1)
+    monkeypatch.setattr(rebuild, "_MOST_JOBS", 1)
+    found = done(given)
     assert {one.verdict.outcome for one in found.values()} == {builder.BUILT}
     assert found["fine"].launch == found["other"].launch == ""
     assert "crashes" in found["crashing"].launch
@@ -63,10 +64,10 @@ def test_one_of_equals(queue, place, done):
 def test_without_the_device_or_the_layer_nothing_is_rebuilt(queue, place, under):
     given = entries(queue, place, kernel())
     with pytest.raises(CacheFault, match="no device of this machine has 'nobody' in its name"):
-        rebuild.of_programs(given, None, device="nobody")
+        rebuild.of_programs(given, device="nobody")
     under(KCL_NO_CACHE="binary")
     with pytest.raises(CacheFault, match="the binary layer is off"):
-        rebuild.of_programs(given, None)
+        rebuild.of_programs(given)
 
 
 def test_to(queue, place, platform_name):
@@ -78,7 +79,7 @@ def test_to(queue, place, platform_name):
     row = given[next(iter(given))].key
     old, new = str(place / "old.kclb"), str(place / "new.kclb")
     bundle.write(old, given, CacheInfo())
-    (found,) = rebuild.of_file(old, new, None, device=PLATFORMS[platform_name])
+    (found,) = rebuild.of_file(old, new, device=PLATFORMS[platform_name])
     assert found.verdict.outcome in (builder.BUILT, builder.THERE)
     held = dict(contents.unpack(bundle.read_file(new), CacheInfo()))
     assert [address[-64:] for kind, address in held] == [row.digest]

@@ -261,3 +261,7 @@ class TestReadHeader:
         blob = SMALL.pack()
         assert peek(blob[:-14], len(blob), b'"parts":') == peek(blob, len(blob))
         assert peek(blob, len(blob), b"source code") is None
+        blob = envelope(b'{"key":[],"metadata":{},"parts":"none"}')
+        assert peek(blob, len(blob)) == (b"[]", {})
+        with pytest.raises(DamagedEntry):
+            Entry.unpack(blob)

@@ -79,12 +79,15 @@ def test_key(tmp_path):
 
 
 @pytest.mark.usefixtures("address")
-def test_anew(tmp_path):
+def test_damaged(tmp_path):
+    """The fault of a damaged pack names the command that lets a push start it over."""
     name = seal.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
-    assert "kcl push --anew" in run("push", code=1).output
-    assert "pushed: 1 entry" in run("push", "--anew").output
+    cure = f"remote rm {name[:12]} --key unsigned"
+    assert f"kcl {cure}" in run("push", code=1).output
+    run(*cure.split(), "--yes")
+    assert "pushed: 1 entry" in run("push").output
 
 
 def test_fault(monkeypatch, address, tmp_path):

@@ -81,12 +81,6 @@ class TestMeasure:
         assert not os.path.exists(foreign.place("comgr").path)
 
 
-def test_what_is_empty_has_no_oldest_file_and_the_first_fault_counts():
-    parts = [(0, 0, 0.0, 0.0), (2, 30, 5.0, 7.0, "torn"), (1, 1, 6.0, 9.0)]
-    for given, total in ((parts, (3, 31, 5.0, 9.0, "torn")), ([], (0, 0, 0.0, 0.0, ""))):
-        assert contents.add_up([contents.Contents(*part) for part in given]) == total
-
-
 @pytest.fixture
 def a_bare_machine(monkeypatch, tmp_path):
     """A Linux machine without packages, whose drivers are those of a folder."""

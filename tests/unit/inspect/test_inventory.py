@@ -164,14 +164,14 @@ class TestMeasure:
     def test_files(self, tmp_path):
         """Everything is looked at, in folders or not; what is being written is no entry."""
         place = Directory(tmp_path / "store")
-        assert inventory.measure_store("binary", place) == (0, 0, 0.0, 0.0, "")
+        assert inventory.measure("binary", [place]) == (0, 0, 0.0, 0.0, "")
         for name in ("a/kernel-1", "b/kernel-2", "b/kernel-3"):
             place.put(f"{name}{'0' * 63}", b"12345")
             os.utime(tmp_path / "store" / f"{name}{'0' * 63}", (1e9, 1e9))
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
-        assert inventory.measure_store("binary", place) == (3, 15, 1e9, 1e9, "")
+        assert inventory.measure("binary", [place]) == (3, 15, 1e9, 1e9, "")
         place.put("0" * 64, b"12345")
-        assert inventory.measure_store("binary", place)[:2] == (4, 20)
+        assert inventory.measure("binary", [place])[:2] == (4, 20)
 
     def test_code(self, tmp_path):
         """Of the generator layer the rows with code are counted, and all bytes; a damaged file says so."""
@@ -185,9 +185,13 @@ class TestMeasure:
                 directory.put(made.key.digest, made.pack())
         os.utime(rows.location, (1e9, 1e9))
         size = os.path.getsize(rows.location)
-        assert inventory.measure_store("generator", rows) == (3, size, 1e9, 1e9, "")
-        assert inventory.measure_store("generator", directory).entries == 3
+        assert inventory.measure("generator", [rows]) == (3, size, 1e9, 1e9, "")
+        assert inventory.measure("generator", [directory]).entries == 3
+        assert inventory.measure("generator", [rows, directory]).entries == 6
+        assert inventory.measure("generator", []) == (0, 0, 0.0, 0.0, "")
         with open(rows.location, "r+b") as stream:
             stream.write(b"garbage" * 100)
         damaged = Database(rows.location)
-        assert "not a database" in inventory.measure_store("generator", damaged).fault
+        measured = inventory.measure("generator", [damaged, directory])
+        assert "not a database" in measured.fault
+        assert measured.entries == 3

@@ -303,9 +303,10 @@ class TestPush:
         here.pushes("one")
         store, name, _blob = here.pack()
         store.put(name, b"no pack")
-        with pytest.raises(RemoteFault, match="kcl push --anew"):
+        with pytest.raises(RemoteFault, match="kcl remote rm"):
             here.pushes("two")
-        assert packs.push(NAME, here.address, anew=True).entries == 1
+        store.delete(name)
+        assert packs.push(NAME, here.address).entries == 1
         assert here.packed() == ["two"]
         look, reads = stores.FileStore.look, []
 
