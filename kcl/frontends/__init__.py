@@ -198,25 +198,22 @@ class RecipeResult:
 # A global of a module: whether the module gets the face of a library.
 FACED = "__kcl_faced__"
 
-# The top-level modules whose import brings a front end, and the module of it that takes over.
-_LIBRARIES = dict.fromkeys(
-    ("loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"),
-    "kcl.frontends.loopy.imports",
-)
-
-# The modules of the table that took over. The empty name stands for all other libraries.
-_come = {""}
+# The top-level modules of the generators, of which no warm start imports one. The import of one brings a front end.
+GENERATING = {"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"}
+# The module that takes over then, and whether it has.
+_IMPORTS = "kcl.frontends.loopy.imports"
+_has_come = False
 # The former `builtins.__import__`. Every import reads it, so it stands here and in no state.
 _import: Callable[..., Any] | None = None
 
 
 class RecipeModules(process.LockedState):
-    """The names of the modules with recipes, and what the front ends that have come do with one."""
+    """The names of the modules with recipes, and what the front end that has come does with one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.named: dict[str, None] = {}
-        self.receivers: dict[str, Callable[[str], None]] = {}
+        self.receiver: Callable[[str], None] = lambda _module: None
 
 
 _state = process.shared(RecipeModules)
@@ -233,17 +230,16 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
         state.named[module] = None
         _wait()
     # This runs without the lock: a front end has one of its own, and may wait for an import of another thread.
-    for library in _LIBRARIES.keys() & sys.modules.keys():
-        _bring(library)
-    for receiver in [*state.receivers.values()]:
-        receiver(module)
+    if not sys.modules.keys().isdisjoint(GENERATING):
+        _bring()
+    state.receiver(module)
 
 
-def receive(front_end: str, named: Callable[[str], None]) -> None:
+def receive(named: Callable[[str], None]) -> None:
     """Hand a front end the names of the modules with recipes: those so far, and each later one. Thread-safe."""
     state = _state()
     with state.lock:
-        state.receivers[front_end] = named
+        state.receiver = named
         before = [*state.named]
     for module in before:
         named(module)
@@ -266,7 +262,7 @@ class _Waiting(Listener):
     """A finder that brings front ends: an import by `importlib` passes no function."""
 
     def __init__(self) -> None:
-        super().__init__(lambda name: name if _LIBRARIES.get(name, "") not in _come else "")
+        super().__init__(lambda name: name if name in GENERATING and not _has_come else "")
 
     def hear(self, spec: ModuleSpec, begins: bool) -> None:
         """Bring a front end as the import of a library begins.
@@ -274,14 +270,15 @@ class _Waiting(Listener):
         Python has asked all finders by now. While it asks one, it holds the lock that the import of the front end needs.
         """
         if begins:
-            _bring(spec.name).attend(spec)
+            _bring().attend(spec)
 
 
-def _bring(name: str) -> Any:
-    front_end = importlib.import_module(_LIBRARIES[name])
+def _bring() -> Any:
+    global _has_come
+    front_end = importlib.import_module(_IMPORTS)
     front_end.install()
     # Only now may the import of another thread pass: before, it would get no face.
-    _come.add(_LIBRARIES[name])
+    _has_come = True
     return front_end
 
 
@@ -290,10 +287,9 @@ def _waiting_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
-    top = name.partition(".")[0]
-    if level or _LIBRARIES.get(top, "") in _come:
+    if level or _has_come or name.partition(".")[0] not in GENERATING:
         return _import(name, globals, locals, fromlist, level)
-    _bring(top)
+    _bring()
     # The front end has put its own function in the place by now.
     return builtins.__import__(name, globals, locals, fromlist, level)
 

@@ -123,12 +123,9 @@ class Generate(Stage[CallValues], process.LockedState):
 
     def off(self, _call: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
-        front_ends = self._result.front_ends
-        # With the layer off no recipe runs for a key.
-        if self.layer.is_off_for_all(front_ends):
-            return self.layer.off(front_ends)
-        # The key names the front end of the result.
-        self.key()
+        # The key names the front end of the result. With the layer off no recipe runs for a key.
+        if not self.layer.is_off_for_all(self._result.front_ends):
+            self.key()
         return self.layer.off(self._result.front_ends)
 
     def guard(self, _call: CallValues) -> AbstractContextManager[object]:
@@ -218,12 +215,12 @@ class Generate(Stage[CallValues], process.LockedState):
         self._result.remark = ""
         unit, dtypes = self._made(call)
         assert self.base is not None
-        code, entries, look = miss.generate(
+        code, look = miss.generate(
             self._result, unit, self.layer, self._key, self.base, dtypes, look, started
         )
-        promised = call.launch and look.outcome == "miss" and bool(entries)
+        promised = call.launch and look.outcome == "miss" and bool(look.publish)
         ready = self._of_this_run(made_ready(code), call)
-        return look._replace(value=ready, publish=entries, promised=promised)
+        return look._replace(value=ready, promised=promised)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; none where they cannot be described."""
@@ -260,12 +257,7 @@ class Generate(Stage[CallValues], process.LockedState):
 
     def _named(self, code: Code) -> Code:
         """Return stored code under the kernel's name in this program: another program may have stored it."""
-        name = self._result.name
-        return (
-            code
-            if code.text.kernel == name
-            else code._replace(text=code.text._replace(kernel=name))
-        )
+        return code._replace(text=code.text._replace(kernel=self._result.name))
 
 
 def dtypes_of(values: Arguments, packed: Packed | None = None) -> dict[str, np.dtype[Any]]:

@@ -341,7 +341,7 @@ class Kernel:
                 launcher.program.note_call(launcher, arguments)
 
     def _holder(self, line: Line, queue: Any) -> Holder:
-        """Return the queue or context for which the code of a call is bound; raises TypeError for another object.
+        """Return the queue or context for which the code of a call is bound; the line refuses another object.
 
         The program of an executor is that of its own context. A launch of it on anything but a queue of that context
         raises the error of pyopencl, as with loopy's executor.
@@ -349,9 +349,7 @@ class Kernel:
         only = line.context_pointer
         if only and not (isinstance(queue, cl.CommandQueue) and pointer_of(queue) == only):
             return cl.Context.from_int_ptr(only, retain=True)
-        if isinstance(queue, (cl.CommandQueue, cl.Context)):
-            return queue
-        raise TypeError(self._wrong_queue(queue, only))
+        return queue
 
     def _refused(
         self, line: Line, error: Exception, arguments: Arguments, queue: Any

@@ -67,8 +67,6 @@ class ReferenceCount:
 class CallContent:
     """The content at a call of a container or array that a program may change."""
 
-    __slots__ = ("_own", "_saved")
-
     def __init__(self, own: Any) -> None:
         self._own = own
         self._saved = self._content()

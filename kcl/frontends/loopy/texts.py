@@ -71,8 +71,6 @@ class ArgumentParts:
     at the look-up, with their contents: the callables that loopy calls there, and objects that no usual code changes.
     """
 
-    __slots__ = ("inputs", "rechecked")
-
     def __init__(self) -> None:
         self.inputs: list[Any] = []
         self.rechecked: list[tuple[Any, Any]] = []

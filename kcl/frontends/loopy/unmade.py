@@ -36,11 +36,16 @@ def is_absent(name: str) -> bool:
     )
 
 
-def asked_for(stand_in: Any) -> Any:
-    """Return loopy's own class or member behind a stand-in, for a question of the program."""
+def _making() -> Any:
+    """Return what carries records out, imported now: a warm start does without it."""
     from kcl.frontends.loopy import making
 
-    making.loopy(stand_in.text().partition(".")[2])
+    return making
+
+
+def asked_for(stand_in: Any) -> Any:
+    """Return loopy's own class or member behind a stand-in, for a question of the program."""
+    _making().loopy(stand_in.text().partition(".")[2])
     return stand_in.real()
 
 
@@ -59,9 +64,7 @@ class Name(plain.StandIn):
 
     def real(self) -> Any:
         """Return loopy's own object."""
-        from kcl.frontends.loopy import making
-
-        return making.own(self.dotted)
+        return _making().own(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
         if is_absent(name) or name in ("dtype", "dotted"):
@@ -224,10 +227,8 @@ class Kind(texts.StandInType):
 
     def real(cls) -> Any:
         """Return loopy's own class."""
-        from kcl.frontends.loopy import making
-
         name = cls.__name__
-        own = making.own(name)
+        own = _making().own(name)
         if _known.get(name) is not own:
             _known[name] = own
             for base in own.__mro__[1:]:
@@ -318,9 +319,9 @@ class _Fields:
     """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        from kcl.frontends.loopy import making
-
-        holder = making.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        holder = (
+            _making().loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        )
         return holder.__dataclass_fields__
 
 
@@ -331,17 +332,13 @@ class RecordedUnit(RecordedResult):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch the unit, as loopy's unit does; the executor is kept with the record."""
-        from kcl.frontends.loopy import making
-
-        if making.is_replaced("__call__"):
+        if _making().is_replaced("__call__"):
             return asked(self, "__call__")(*arguments, **keywords)
         return port("executor").call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
-        from kcl.frontends.loopy import making
-
-        if making.is_replaced("executor"):
+        if _making().is_replaced("executor"):
             return asked(self, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
         return port("executor").executor(self, arguments, entrypoint, keywords)
 
@@ -428,23 +425,19 @@ def asked(value: Any, question: str) -> Any:
 
 def _edited(value: Any, record: Record) -> None:
     """Let an object become loopy's, with what a program wrote by `object.__setattr__`: that does not ask the class."""
-    from kcl.frontends.loopy import making
-
     names = _dictionary.__get__(value)
     written = {name: names[name] for name in list(names) if name not in ("record", "real")}
     _become(value, record, "object.__setattr__")
-    making.expose(record)
+    _making().expose(record)
     for name, attribute in written.items():
         object.__setattr__(real_of(value), name, attribute)
 
 
 def _changing(value: Any, question: str) -> Any:
     """Return loopy's own object for a program that changes it: records that count on it are carried out before."""
-    from kcl.frontends.loopy import making
-
     own = asked(value, question)
     if isinstance(type(value), Kind):
-        making.expose(_dictionary.__get__(value)["origin"])
+        _making().expose(_dictionary.__get__(value)["origin"])
     return own
 
 
@@ -452,10 +445,8 @@ _becoming = process.shared(process.LockedState)
 
 
 def _become(value: Any, record: Record, question: str) -> None:
-    from kcl.frontends.loopy import making
-
-    making.asked(record, question)
-    made = making.handed_out(record)
+    _making().asked(record, question)
+    made = _making().handed_out(record)
     with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
         # Another thread may have done it before.
