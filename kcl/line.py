@@ -57,8 +57,6 @@ class Bindings:
     `launchers` has them by digest of the code and thread, since two threads cannot share a `cl.Kernel`.
     """
 
-    __slots__ = ("__weakref__", "build", "device", "launchers", "own_events")
-
     def __init__(self, build: Build, device: cl.Device) -> None:
         self.build = build
         # The same object for all queues of a device.

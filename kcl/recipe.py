@@ -110,10 +110,8 @@ class Recipe(Generic[P]):
         if self.space is not None:
             from kcl.choices.tuning.chooser import chooser_of
 
-            names = [
-                name for name in inspect.signature(self.function).parameters if name in arguments
-            ]
-            by_hand = {*names[: len(args)], *map(str, kwargs)}
+            # The arguments stand in the order of the parameters.
+            by_hand = {*[*arguments][: len(args)], *map(str, kwargs)}
             return handle.Kernel(chooser_of(call, self.space, self.sizes, by_hand))
         if self.sizes is not None:
             from kcl.choices.sizes.chooser import BySizes

@@ -198,25 +198,22 @@ class RecipeResult:
 # The global variable of a user's module that says whether its imports get the face of a library.
 FACED = "__kcl_faced__"
 
-# Top-level module -> the module of a front end that is loaded when it is imported.
-_LIBRARIES = dict.fromkeys(
-    ("loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"),
-    "kcl.frontends.loopy.imports",
-)
-
-# The values of `_LIBRARIES` that are loaded. The empty name stands for all other modules, for which nothing is loaded.
-_come = {""}
+# The top-level modules of the generators, of which no warm start imports one. The import of one brings a front end.
+GENERATING = {"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"}
+# The module that takes over then, and whether it has.
+_IMPORTS = "kcl.frontends.loopy.imports"
+_has_come = False
 # The original `builtins.__import__`. A global and no state, since every import reads it.
 _import: Callable[..., Any] | None = None
 
 
 class RecipeModules(process.LockedState):
-    """The names of the modules that define recipes, and the functions of loaded front ends that receive such names."""
+    """The names of the modules with recipes, and what the front end that has come does with one."""
 
     def __init__(self) -> None:
         super().__init__()
         self.named: dict[str, None] = {}
-        self.receivers: dict[str, Callable[[str], None]] = {}
+        self.receiver: Callable[[str], None] = lambda _module: None
 
 
 _state = process.shared(RecipeModules)
@@ -233,17 +230,16 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
         state.named[module] = None
         _wait()
     # Outside of the lock, since a front end may wait for its own lock, or for an import of another thread.
-    for library in _LIBRARIES.keys() & sys.modules.keys():
-        _bring(library)
-    for receiver in [*state.receivers.values()]:
-        receiver(module)
+    if not sys.modules.keys().isdisjoint(GENERATING):
+        _bring()
+    state.receiver(module)
 
 
-def receive(front_end: str, named: Callable[[str], None]) -> None:
+def receive(named: Callable[[str], None]) -> None:
     """Call `named` with the name of each module that defines recipes: those so far, and later ones. Thread-safe."""
     state = _state()
     with state.lock:
-        state.receivers[front_end] = named
+        state.receiver = named
         before = [*state.named]
     for module in before:
         named(module)
@@ -266,7 +262,7 @@ class _Waiting(Listener):
     """A finder that loads front ends, for imports by `importlib`, which do not call `builtins.__import__`."""
 
     def __init__(self) -> None:
-        super().__init__(lambda name: name if _LIBRARIES.get(name, "") not in _come else "")
+        super().__init__(lambda name: name if name in GENERATING and not _has_come else "")
 
     def hear(self, spec: ModuleSpec, begins: bool) -> None:
         """Load a front end when the import of a library begins.
@@ -274,14 +270,15 @@ class _Waiting(Listener):
         Not in `find_spec`: while Python asks a finder it holds a lock that importing the front end needs.
         """
         if begins:
-            _bring(spec.name).attend(spec)
+            _bring().attend(spec)
 
 
-def _bring(name: str) -> Any:
-    front_end = importlib.import_module(_LIBRARIES[name])
+def _bring() -> Any:
+    global _has_come
+    front_end = importlib.import_module(_IMPORTS)
     front_end.install()
     # Only now, since from here on imports of other threads pass, and must get the face.
-    _come.add(_LIBRARIES[name])
+    _has_come = True
     return front_end
 
 
@@ -290,10 +287,9 @@ def _waiting_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     assert _import is not None
-    top = name.partition(".")[0]
-    if level or _LIBRARIES.get(top, "") in _come:
+    if level or _has_come or name.partition(".")[0] not in GENERATING:
         return _import(name, globals, locals, fromlist, level)
-    _bring(top)
+    _bring()
     # The front end has replaced `__import__` by its own function, which must handle this import.
     return builtins.__import__(name, globals, locals, fromlist, level)
 

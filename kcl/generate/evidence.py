@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from kcl.generate.declarations import RecipeCall
 
 PARAMETER = "parameter "
+TEXTS, ORIGINS, RECORD = "reached.json", "origins.json", "record.json"
 # The key parts that are left out here, since the record describes the same in full.
 _CONTENT = {"record", "unit", "source"}
 _LONGEST = 1000  # characters of a parameter
@@ -25,22 +25,19 @@ class Evidence(NamedTuple):
 
     Made of a recipe and of its record; ends in the row, or in the journal.
 
-    `texts` has the source of the recipe's function, `origins` its module and line. `record` has the recipe's calls of the
-    front end's library in the form of JSON (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
+    `parts` are those of the entry, by their names there: the text of the recipe's function, its module and line, and for
+    a recorded recipe its calls of the front end, as JSON holds them (see `kcl.inspect.explain.listing`).
     """
 
-    texts: Mapping[str, str]
-    origins: Mapping[str, tuple[str, int]] = {}
-    record: Mapping[str, Any] | None = None
+    parts: dict[str, Any]
     # The file and line of the recipe, or of the first call outside of a recipe.
     site: str = ""
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
         """The texts of the recipe's parameters by name, as far as the record has them."""
-        named = [
-            part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)
-        ]
+        beside = self.parts.get(RECORD, {}).get("beside", ())
+        named = [part for part in beside if part[0].startswith(PARAMETER)]
         return [(name[len(PARAMETER) :], text) for name, text in named]
 
 
@@ -54,10 +51,10 @@ def of_recipe(call: RecipeCall) -> Evidence:
     """Return the evidence of a recipe: its source and its place."""
     function = call.written
     name = f"code {function.__qualname__}"
-    origins, text = {name: (function.__module__, function.__code__.co_firstlineno)}, ""
+    origin, text = (function.__module__, function.__code__.co_firstlineno), ""
     with suppress(OSError, TypeError):
         text = inspect.getsource(function)
-    return Evidence({name: text}, origins, site=site_of(function))
+    return Evidence({TEXTS: {name: text}, ORIGINS: {name: origin}}, site_of(function))
 
 
 def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | None) -> Evidence:
@@ -66,9 +63,12 @@ def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | Non
     beside = [list(part) for part in parts if part.name not in _CONTENT]
     if call is None:
         site = next((record["place"] for record in described["calls"]), "")
-        return Evidence({}, record={**described, "beside": beside}, site=site)
-    beside += [[f"{PARAMETER}{name}", _text(value)] for name, value in call.arguments.items()]
-    return of_recipe(call)._replace(record={**described, "beside": beside})
+        recipe = Evidence({TEXTS: {}, ORIGINS: {}}, site)
+    else:
+        beside += [[f"{PARAMETER}{name}", _text(value)] for name, value in call.arguments.items()]
+        recipe = of_recipe(call)
+    recipe.parts[RECORD] = {**described, "beside": beside}
+    return recipe
 
 
 def _text(value: Any) -> str:

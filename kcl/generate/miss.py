@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.base import events, port
 from kcl.cache.entry import Entry
 from kcl.code import dtype_text, file_name
-from kcl.generate.evidence import PARAMETER, Evidence
+from kcl.generate.evidence import PARAMETER, RECORD, Evidence
 from kcl.generate.rows import chosen_of, code_version, special_keys
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def generate(
     dtypes: Dtypes,
     look: Look,
     started: float,
-) -> tuple[Code, list[tuple[str, Entry]], Look]:
-    """Generate code for the deciding dtypes; return it, the rows to store, and the look.
+) -> tuple[Code, Look]:
+    """Generate code for the deciding dtypes: the code, and the look with the rows to store, or why there are none.
 
     If nothing may be stored there are no rows, and the look is a bypass with the reason. `started` is the time of
     `time.perf_counter` at which the work began.
@@ -54,14 +54,14 @@ def generate(
         refusal = f"off: {off}"
     if refusal and look.outcome == "miss":
         look = look._replace(outcome="bypass", reason=refusal)
-    key, stored = look.key, list[tuple[str, Entry]]()
     if not refusal and look.outcome != "bypass" and generator_key is not None:
         result.prove()
         seconds = time.perf_counter() - started
         key, stored = entries(generator_key, result.evidence(), base, code, dtypes, seconds)
+        look = look._replace(key=key, publish=stored)
     if layer.options.dump:
         port("dump").note_code(code)
-    return code, stored, look._replace(key=key)
+    return code, look
 
 
 def entries(
@@ -108,16 +108,9 @@ def _parameters(generator_key: Key, evidence: Evidence) -> list[list[str]]:
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a later miss: the text of the recipe, its place, and the record."""
-    # `kcl.inspect.explain` reads the parts by these names.
-    explaining: dict[str, object] = {
-        "reached.json": dict(evidence.texts),
-        "origins.json": dict(evidence.origins),
-    }
-    if evidence.record is not None:
-        explaining["record.json"] = evidence.record
     return {
         name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
-        for name, value in explaining.items()
+        for name, value in evidence.parts.items()
     }
 
 
@@ -132,35 +125,23 @@ def described(result: Result) -> dict[str, bytes]:
 
 def _placed(option: str, evidence: Evidence) -> str | list[str]:
     """Return a build option for a row. A recorded recipe gives its include directories anew: only their names are kept."""
-    if option[:2] != "-I" or evidence.record is None:
+    if option[:2] != "-I" or RECORD not in evidence.parts:
         return option
     return ["-I", os.path.basename(option[2:].strip())]
 
 
 def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
     """Return the entry of code under `key`; `metadata` is added to the entry's own."""
-    code = compile(generated.invoker.source, file_name(generated), "exec")
+    text, invoker = generated.text._asdict(), generated.invoker._asdict()
+    code = compile(invoker["source"], file_name(generated), "exec")
+    parts = {
+        "source.cl": text.pop("source").encode("utf-8", "surrogatepass"),
+        "invoker.py": invoker.pop("source").encode("utf-8", "surrogatepass"),
+        "invoker.code": marshal.dumps(code),
+    }
     described = {
-        "kernel": generated.text.kernel,
-        "front_end": generated.invoker.front_end,
-        "options": list(generated.text.options),
-        "kernels": list(generated.text.kernels),
-        "function": generated.invoker.function,
-        "arguments": [list(argument) for argument in generated.invoker.arguments],
-        "inferred": generated.invoker.inferred,
-        "packed": repr(generated.invoker.packed),
-        "dtypes": [list(pair) for pair in generated.invoker.dtypes],
-        "shown": generated.invoker.shown,
-        "warned": [list(fields) for fields in generated.invoker.warned],
+        "packed": repr(invoker.pop("packed")),
         "program": generated.text.source_digest,
         "code": code_version(),
     }
-    return Entry(
-        key,
-        {**described, **metadata},
-        {
-            "source.cl": generated.text.source.encode("utf-8", "surrogatepass"),
-            "invoker.py": generated.invoker.source.encode("utf-8", "surrogatepass"),
-            "invoker.code": marshal.dumps(code),
-        },
-    )
+    return Entry(key, {**text, **invoker, **described, **metadata}, parts)

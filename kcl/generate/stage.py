@@ -130,12 +130,9 @@ class Generate(Stage[CallValues], process.LockedState):
 
     def off(self, _call: CallValues) -> str:
         """Return why the layer is off for the recipe; the front end of its result decides which switches apply."""
-        front_ends = self._result.front_ends
-        # If it is off for all, the recipe need not run for its key.
-        if self.layer.is_off_for_all(front_ends):
-            return self.layer.off(front_ends)
-        # Computing the key runs the recipe, after which the front end is known.
-        self.key()
+        # The key names the front end of the result. With the layer off no recipe runs for a key.
+        if not self.layer.is_off_for_all(self._result.front_ends):
+            self.key()
         return self.layer.off(self._result.front_ends)
 
     @contextmanager
@@ -237,12 +234,12 @@ class Generate(Stage[CallValues], process.LockedState):
         self._result.remark = ""
         unit, dtypes = self._made(call)
         assert self.base is not None
-        code, entries, look = miss.generate(
+        code, look = miss.generate(
             self._result, unit, self.layer, self._key, self.base, dtypes, look, started
         )
-        promised = call.launch and look.outcome == "miss" and bool(entries)
+        promised = call.launch and look.outcome == "miss" and bool(look.publish)
         ready = self._of_this_run(made_ready(code), call)
-        return look._replace(value=ready, publish=entries, promised=promised)
+        return look._replace(value=ready, promised=promised)
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return texts on the recipe and its calls; empty if there are none."""
@@ -279,12 +276,7 @@ class Generate(Stage[CallValues], process.LockedState):
 
     def _named(self, code: Code) -> Code:
         """Return stored code with the kernel's name in this program, since another program may have stored it."""
-        name = self._result.name
-        return (
-            code
-            if code.text.kernel == name
-            else code._replace(text=code.text._replace(kernel=name))
-        )
+        return code._replace(text=code.text._replace(kernel=self._result.name))
 
 
 def dtypes_of(values: Arguments, packed: Packed | None = None) -> dict[str, np.dtype[Any]]:

@@ -341,7 +341,7 @@ class Kernel:
                 launcher.program.note_call(launcher, arguments)
 
     def _holder(self, line: Line, queue: Any) -> Holder:
-        """Return the queue or context that gets the launcher of a call; raises TypeError for another object.
+        """Return the queue or context for which the code of a call is bound; the line refuses another object.
 
         For an executor it is its own context unless the queue belongs to that. A launch on a wrong queue then raises
         pyopencl's error, as with loopy's executor.
@@ -349,9 +349,7 @@ class Kernel:
         only = line.context_pointer
         if only and not (isinstance(queue, cl.CommandQueue) and pointer_of(queue) == only):
             return cl.Context.from_int_ptr(only, retain=True)
-        if isinstance(queue, (cl.CommandQueue, cl.Context)):
-            return queue
-        raise TypeError(self._wrong_queue(queue, only))
+        return queue
 
     def _refused(
         self, line: Line, error: Exception, arguments: Arguments, queue: Any

@@ -119,10 +119,10 @@ def _function(
             _kcl_default=DeferredAllocator(context),
             _kcl_own=own,
             _kcl_mask=events.RECENT - 1,
+            _kcl_waits=functools.partial(events.waits, own),
+            _kcl_leave=functools.partial(events.leave, own),
+            _kcl_trim=events.trim,
         )
-        names["_kcl_waits"] = lambda queue, lists: events.waits(own, queue, lists)
-        names["_kcl_leave"] = lambda array, event: events.leave(own, array, event)
-        names["_kcl_trim"] = events.trim
     exec(_compiled(signatures.text), names)
     # Taken out, so that function and names form no cycle: their objects are released with the launcher.
     return names.pop("launch")  # type: ignore[no-any-return]

@@ -28,7 +28,7 @@ import pyopencl.array as cl_array
 from kcl import drivers
 from kcl.choices.tuning import inputs
 from kcl.choices.tuning.race import Sample
-from kcl.choices.tuning.results import BY, Arrays, difference
+from kcl.choices.tuning.results import BY, Arrays, Values, difference
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
 from kcl.drivers.child import ChildFault, Verdict, limit, serve
@@ -66,7 +66,7 @@ class CallForm(NamedTuple):
     """
 
     arrays: dict[str, Any]
-    values: dict[str, Any]
+    values: Values
     sizes: dict[str, int]
     drawn: Mapping[str, str] = {}
 
@@ -113,7 +113,7 @@ class GuardedCall:
     """
 
     def __init__(
-        self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any], pattern: int
+        self, rig: Rig, default: Launcher, arrays: Arrays, values: Values, pattern: int
     ) -> None:
         self.rig, self.values = rig, values
         missing = [name for name in rig.names if name not in arrays]
@@ -365,7 +365,7 @@ class Rig:
         call.renew()
         return call
 
-    def _load_arguments(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
+    def _load_arguments(self, form: str, turn: int) -> tuple[Arrays, Values]:
         """Return the arrays and the other values of one of the calls on which candidates are tried.
 
         If its inputs are drawn at random, `turn` chooses the random numbers.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kcl.choices.tuning.results import Arrays
+from kcl.choices.tuning.results import Array, Arrays, Values
 from kcl.code import Code
 
 NUMBERS, SIGNED, INTEGERS = "drawn numbers", "signed numbers", "drawn integers"
@@ -35,7 +35,7 @@ def is_cut(form: str) -> bool:
 
 
 def find_drawn(
-    code: Code, arrays: Arrays, values: Mapping[str, Any], sizes: Mapping[str, int]
+    code: Code, arrays: Arrays, values: Values, sizes: Mapping[str, int]
 ) -> dict[str, dict[str, str]]:
     """Return, for each form with random data, the names of arguments that are drawn, with their declared dtypes."""
     floats, integers = dict[str, str](), dict[str, str]()
@@ -69,8 +69,8 @@ def find_constant(code: Code, arrays: Arrays) -> list[str]:
 
 
 def draw(
-    form: str, names: Mapping[str, str], arrays: Arrays, values: Mapping[str, Any], turn: int = 0
-) -> tuple[Arrays, dict[str, Any]]:
+    form: str, names: Mapping[str, str], arrays: Arrays, values: Values, turn: int = 0
+) -> tuple[Arrays, Values]:
     """Return arrays and values, with random ones for these names."""
     extents = [extent for array in arrays.values() for extent in array.shape if extent > 1]
     most = max(_SMALLEST + 2, min([_LARGEST, *extents]))
@@ -87,14 +87,12 @@ def draw(
     return replaced, numbers
 
 
-def make_up(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+def make_up(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
     """Return an array of random numbers, in place of one that is too large for a file."""
     return np.asarray(_draw(NUMBERS, np.dtype(dtype), shape, 0, [*name.encode()]))
 
 
-def strip_signs(
-    arrays: Arrays, values: Mapping[str, Any], names: Collection[str]
-) -> tuple[Arrays, dict[str, Any]]:
+def strip_signs(arrays: Arrays, values: Values, names: Collection[str]) -> tuple[Arrays, Values]:
     """Return arrays (of these names) and values as absolute values, on which no terms of a sum cancel.
 
     Each element is scaled by 0.75 to 1.25, so that differences of equal elements do not cancel either.
@@ -121,7 +119,7 @@ def _draw(form: str, dtype: Any, shape: tuple[int, ...], most: int, seed: list[i
     return (numbers[0] + 1j * numbers[1] if parts == 2 else numbers[0]).astype(dtype)
 
 
-def _count_differing(array: np.ndarray[Any, Any]) -> int:
+def _count_differing(array: Array) -> int:
     """Return how many elements differ from the most common one."""
     flat = array.reshape(-1)
     # If at most one differs, the median of the first three is the common one.

@@ -15,6 +15,7 @@ _ROUNDINGS = 64  # rounding errors of numbers of that magnitude that are allowed
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
+Values = Mapping[str, Any]  # of the other arguments
 Limits = Callable[[str, Any], tuple[float, float]]  # relative and absolute, of a name and dtype
 
 

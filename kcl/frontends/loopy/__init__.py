@@ -5,8 +5,6 @@ from __future__ import annotations
 from kcl.base.attended import Listener
 from kcl.generate import GENERATORS, ONLY_RUN, top_of
 
-# The top-level modules of loopy and the libraries it generates with. A warm start imports none of them.
-GENERATING = {"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"}
 _COMPARED = frozenset(GENERATORS) - ONLY_RUN | {"pyopencl"}
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Any
 
+from kcl.frontends.loopy.plain import loaded
 from kcl.frontends.loopy.record import Record, ordered
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
@@ -38,16 +39,13 @@ def _call(record: Record, numbers: dict[str, int]) -> dict[str, Any]:
     count = len(record.arguments)
     positional, others = record.texts[:count], record.texts[count:]
     parameter_names = parameters(record.function, count)
-    labels = [
-        parameter_names[i] if i < len(parameter_names) else str(i + 1)
-        for i in range(len(positional))
-    ]
+    labels = [*parameter_names, *map(str, range(len(parameter_names) + 1, count + 1))]
     pairs = [*zip(labels, positional, strict=True), *zip(others[::2], others[1::2], strict=True)]
     return {
         "function": record.function,
         "place": str(record.place),
         "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
-        "positional": len(positional),
+        "positional": count,
     }
 
 
@@ -67,8 +65,9 @@ def _numbered(text: str, numbers: dict[str, int]) -> str:
 
 def _notation(value: Any) -> str:
     """Return an expression in pymbolic's notation; empty for another value or a very large expression."""
-    primitives: Any = sys.modules.get("pymbolic.primitives")
-    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
+    kind = loaded("pymbolic.primitives", "ExpressionNode") or loaded(
+        "pymbolic.primitives", "Expression"
+    )
     try:
         return (
             str(value)

@@ -18,8 +18,8 @@ from typing import Any
 
 from kcl import frontends
 from kcl.base import attended, hide_from_warnings, is_being_imported, process, settings
-from kcl.frontends import FACED
-from kcl.frontends.loopy import GENERATING, generators
+from kcl.frontends import FACED, GENERATING
+from kcl.frontends.loopy import generators
 from kcl.generate import GENERATORS, top_of
 
 # The original `builtins.__import__`. A global and no state, since every import reads it.
@@ -64,7 +64,7 @@ def install() -> None:
             attended.Listener(_leading, _take, _ask).install()
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
-    frontends.receive("loopy", named_by)
+    frontends.receive(named_by)
 
 
 def attend(spec: ModuleSpec) -> None:

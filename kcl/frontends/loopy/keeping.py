@@ -67,8 +67,6 @@ class ReferenceCount:
 class CallContent:
     """The content that a changeable container or array had at a call."""
 
-    __slots__ = ("_own", "_saved")
-
     def __init__(self, own: Any) -> None:
         self._own = own
         self._saved = self._content()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kcl.base import settings
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import GENERATING
+from kcl.frontends import GENERATING
 from kcl.generate import GENERATORS, distributions
 from kcl.generate.protocol import Structures, common_parts, registered, structure_parts
 

@@ -72,8 +72,6 @@ class ArgumentParts:
     does not change.
     """
 
-    __slots__ = ("inputs", "rechecked")
-
     def __init__(self) -> None:
         self.inputs: list[Any] = []
         self.rechecked: list[tuple[Any, Any]] = []

@@ -37,11 +37,16 @@ def is_absent(name: str) -> bool:
     )
 
 
-def asked_for(stand_in: Any) -> Any:
-    """Return loopy's own class or member for a stand-in, since the program asks a question."""
+def _making() -> Any:
+    """Return what carries records out, imported now: a warm start does without it."""
     from kcl.frontends.loopy import making
 
-    making.loopy(stand_in.text().partition(".")[2])
+    return making
+
+
+def asked_for(stand_in: Any) -> Any:
+    """Return loopy's own class or member for a stand-in, since the program asks a question."""
+    _making().loopy(stand_in.text().partition(".")[2])
     return stand_in.real()
 
 
@@ -60,9 +65,7 @@ class Name(plain.StandIn):
 
     def real(self) -> Any:
         """Return loopy's own object."""
-        from kcl.frontends.loopy import making
-
-        return making.own(self.dotted)
+        return _making().own(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
         if is_absent(name) or name in ("dtype", "dotted"):
@@ -235,10 +238,8 @@ class Kind(texts.StandInType):
 
     def real(cls) -> Any:
         """Return loopy's own class."""
-        from kcl.frontends.loopy import making
-
         name = cls.__name__
-        own = making.own(name)
+        own = _making().own(name)
         if _known.get(name) is not own:
             _known[name] = own
             for base in own.__mro__[1:]:
@@ -329,9 +330,9 @@ class _Fields:
     """The fields of loopy's unit, which the functions of `dataclasses` read from the class."""
 
     def __get__(self, unit: Any, kind: type) -> Any:
-        from kcl.frontends.loopy import making
-
-        holder = making.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        holder = (
+            _making().loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        )
         return holder.__dataclass_fields__
 
 
@@ -342,17 +343,13 @@ class RecordedUnit(RecordedResult):
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Launch the unit, as loopy's unit does."""
-        from kcl.frontends.loopy import making
-
-        if making.is_replaced("__call__"):
+        if _making().is_replaced("__call__"):
             return asked(self, "__call__")(*arguments, **keywords)
         return port("executor").call(self, arguments, keywords)
 
     def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
         """Return an executor of the unit for a context or queue, as loopy's unit does."""
-        from kcl.frontends.loopy import making
-
-        if making.is_replaced("executor"):
+        if _making().is_replaced("executor"):
             return asked(self, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
         return port("executor").executor(self, arguments, entrypoint, keywords)
 
@@ -439,23 +436,19 @@ def asked(value: Any, question: str) -> Any:
 
 def _edited(value: Any, record: Record) -> None:
     """Turn a stand-in on which the program has set attributes by `object.__setattr__` into loopy's object with these."""
-    from kcl.frontends.loopy import making
-
     names = _dictionary.__get__(value)
     written = {name: names[name] for name in list(names) if name not in ("record", "real")}
     _become(value, record, "object.__setattr__")
-    making.expose(record)
+    _making().expose(record)
     for name, attribute in written.items():
         object.__setattr__(real_of(value), name, attribute)
 
 
 def _changing(value: Any, question: str) -> Any:
     """Return loopy's own object to a program that changes it, after carrying out the records that depend on it."""
-    from kcl.frontends.loopy import making
-
     own = asked(value, question)
     if isinstance(type(value), Kind):
-        making.expose(_dictionary.__get__(value)["origin"])
+        _making().expose(_dictionary.__get__(value)["origin"])
     return own
 
 
@@ -463,10 +456,8 @@ _becoming = process.shared(process.LockedState)
 
 
 def _become(value: Any, record: Record, question: str) -> None:
-    from kcl.frontends.loopy import making
-
-    making.asked(record, question)
-    made = making.handed_out(record)
+    _making().asked(record, question)
+    made = _making().handed_out(record)
     with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
         # Another thread may have done this already.

@@ -226,10 +226,10 @@ def test_threads_that_import_in_two_ways(child):
                 self.loader.exec_module(module)
         sys.meta_path.insert(0, Slow())
         bring, found = frontends._bring, []
-        def noted(name):
+        def noted():
             if threading.current_thread() is second:
                 by_name.set()
-            return bring(name)
+            return bring()
         frontends._bring = noted
         def by_statement():
             import loopy

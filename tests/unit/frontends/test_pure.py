@@ -79,7 +79,9 @@ class TestPureResult:
         """The source of the reached code explains a later miss."""
         one = result()
         one.key()
-        assert one.evidence().texts["code recipe"].startswith("def recipe(factor=2):")
+        assert (
+            one.evidence().parts["reached.json"]["code recipe"].startswith("def recipe(factor=2):")
+        )
         assert one.evidence().site == f"test_pure.py:{recipe.__code__.co_firstlineno}"
 
 

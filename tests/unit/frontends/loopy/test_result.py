@@ -66,8 +66,8 @@ class TestLoopyResult:
     def test_evidence(self):
         """A recorded unit is described by its calls, a unit of loopy's own as one."""
         record = unmade.record_of(recipe())
-        calls = LoopyResult.of_record(record, None).evidence().record["calls"]
+        calls = LoopyResult.of_record(record, None).evidence().parts["record.json"]["calls"]
         assert [call["function"] for call in calls] == ["make_kernel"]
         own = make(module=importlib.import_module("loopy"))
-        (call,) = LoopyResult.of_unit(own, "loopy_kernel").evidence().record["calls"]
+        (call,) = LoopyResult.of_unit(own, "loopy_kernel").evidence().parts["record.json"]["calls"]
         assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}
