@@ -119,12 +119,9 @@ class Stage(Generic[Job]):
         """Return why the layer is off for a job; empty if it is on."""
         return self.layer.off()
 
-    def guard(self, _job: Job) -> AbstractContextManager[Stage[Job]]:
-        """Keep the other threads of this process out while a thread searches, loads or makes; not while it waits.
-
-        The block gets the stage that does the work.
-        """
-        return nullcontext(self)
+    def guard(self, _job: Job) -> AbstractContextManager[object]:
+        """Return a lock against other threads, for the time in which a thread searches, loads or makes, but not waits."""
+        return nullcontext()
 
     def lead_digest(self, _job: Job, look: Look) -> str:
         """Return the digest under which processes and threads wait for the maker of the value."""
@@ -150,19 +147,19 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     started = time.perf_counter()
     # Hooks are the user's code: events are emitted in the end, without the lock.
     with ExitStack() as end:
-        with stage.guard(job) as mine:
-            look = _find_allowed(mine, job, lead, started, end)
+        with stage.guard(job):
+            look = _find_allowed(stage, job, lead, started, end)
             if look.outcome != "miss":
-                return _settle(mine, job, look, lead, started, end)
+                return _settle(stage, job, look, lead, started, end)
         # The thread holds nothing here that another one may want.
         lead.take(stage.layer, stage.lead_digest(job, look))
         # The former holder of the lead may have published the entry.
-        with mine.guard(job) as mine:
-            look = _find_allowed(mine, job, lead, started, end, again=True)
+        with stage.guard(job):
+            look = _find_allowed(stage, job, lead, started, end, again=True)
             if look.outcome == "hit":
                 meanwhile = f"another thread or process {stage.verb} it meanwhile"
                 look = look._replace(reason=look.reason or meanwhile)
-            return _settle(mine, job, look, lead, started, end)
+            return _settle(stage, job, look, lead, started, end)
 
 
 def find(stage: Stage[Job], job: Job, again: bool = False) -> Look:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, port, process
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from kcl.code import Dtypes, Generated
     from kcl.generate.evidence import Evidence
     from kcl.generate.protocol import OpenArguments, Result, Unit
-
-
-# Seconds for which a thread waits for another one that works at the same Kernel.
-_LONGEST = 60.0
 
 
 class CallValues(NamedTuple):
@@ -59,8 +54,6 @@ class Generate(Stage[CallValues], process.LockedState):
         self.base: OpenArguments | None = None
         self.front_end = ""
         self._result = result
-        # What a thread begins with that works beside the others.
-        self._untouched = copy(result)
         # Why there is no key.
         self._unknown = ""
         self._key: Key | None = None
@@ -135,21 +128,9 @@ class Generate(Stage[CallValues], process.LockedState):
             self.key()
         return self.layer.off(self._result.front_ends)
 
-    @contextmanager
-    def guard(self, _call: CallValues) -> Iterator[Generate]:
-        """Let one thread at a time work at this Kernel. After a wait in vain a thread works beside it.
-
-        A recipe may wait for a thread that waits here.
-        """
-        # A child that the recipe forks has another one.
-        lock = self.lock
-        if not lock.acquire(timeout=_LONGEST):
-            yield Generate(copy(self._untouched))
-            return
-        try:
-            yield self
-        finally:
-            lock.release()
+    def guard(self, _call: CallValues) -> AbstractContextManager[object]:
+        """Return the lock that lets one thread at a time work at this Kernel."""
+        return self.lock
 
     def lead_digest(self, call: CallValues, look: Look) -> str:
         """Return a digest of the key and the dtypes of a call, so that calls with other dtypes do not wait."""

@@ -151,21 +151,6 @@ class TestLookUps:
         remove()
         assert free == [True, True]
 
-    def test_a_recipe_that_waits(self, monkeypatch):
-        """A recipe may wait for a thread that launches the same Kernel: after a time that thread works beside it."""
-        monkeypatch.setattr("kcl.generate.stage._LONGEST", 0.1)
-        runs, found = [], []
-
-        def waiting():
-            runs.append(threading.get_ident())
-            if len(runs) == 1:
-                in_a_thread(lambda: found.append(got(generate)))
-            return doubled()
-
-        generate = stage(waiting)
-        assert got(generate).code == found[0].code
-        assert len(runs) == len({*runs}) == 2
-
     def test_remark(self, seen):
         """What a recipe cost is said of the first look-up that counts, and of no later one."""
         got(stage(tripled), FLOAT)
