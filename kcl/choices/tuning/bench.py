@@ -276,16 +276,15 @@ class Bench(process.LockedState):
 
         A form on which the default fails is left out, and another child starts, as it may be the reason of others.
         """
-        if self._is_over:
-            raise ChildFault(Verdict("was stopped"))
         # Which outputs are compared is known after the first launch.
         if self._question.compared == ():
             self._question = self._question._replace(compared=tuple(self._dtypes))
         # The child is listed before it is asked, so `__exit__` ends it whatever happens.
         self._children.append(child := Child(self._question, self._folder))
-        # A child that is listed after `__exit__` read the list is ended here.
+        # `__exit__` may have read the list before.
         if self._is_over:
             child.end()
+            raise ChildFault(Verdict("was stopped"))
         codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
         for form, code in codes.items():
             # Drawn numbers have no signs to leave out, so there is nothing to weigh.
