@@ -280,7 +280,7 @@ class Bench(process.LockedState):
             self._question = self._question._replace(compared=tuple(self._dtypes))
         # Listed before it is asked, so that `__exit__` ends it in any case.
         self._children.append(child := Child(self._question, self._folder))
-        # A child that is listed after `__exit__` read the list is ended here.
+        # `__exit__` may have read the list before.
         if self._is_over:
             child.end()
             raise ChildFault(Verdict("was stopped"))
