@@ -50,7 +50,7 @@ def _check(layer: str, headers: bool, faults: Faults) -> int:
     for entry in inventory.entries(layer, faults=faults, all_rows=True):
         if not headers:
             # None is an entry that was removed in between, or a fault.
-            sound += inventory.read(entry, faults) is not None
+            sound += entry.read(faults) is not None
             continue
         try:
             if digest_of(entry.address) != entry.key.digest:
