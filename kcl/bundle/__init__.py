@@ -49,7 +49,7 @@ def load_artifacts(data: bytes | str | os.PathLike[str]) -> CacheInfo:
     >>> kcl.load_artifacts(b"no bundle").empty()
     True
     """
-    info = load(read_file(data) if isinstance(data, (str, os.PathLike)) else bytes(data))
+    info = contents.load(read_file(data) if isinstance(data, (str, os.PathLike)) else bytes(data))
     if info.refused:
         words = f"{len(info.refused)} refused, first {': '.join(info.refused[0])}"
         _say("a bundle was not loaded whole", DamagedEntry(words), "save it or copy it again")
@@ -111,16 +111,6 @@ def _warn_on_fault(file: str) -> Iterator[None]:
             error,
             "name a file that you, or root, and nobody else can write",
         )
-
-
-def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") -> CacheInfo:
-    """Store the entries of a bundle as `contents.store` does; an error becomes a part of the report."""
-    info = CacheInfo(len(blob))
-    try:
-        contents.store(blob, info, usable, into, signer)
-    except Exception as error:
-        info.refused.append(("bundle", str(error)))
-    return info
 
 
 def _add_to(file: str) -> None:

@@ -98,36 +98,40 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[EntryPlace, Entry]]:
             yield (kind, address), entry
 
 
-def store(
-    data: bytes, info: CacheInfo, usable: bool = False, into: str = "", signer: str = ""
-) -> None:
+def load(blob: bytes, usable: bool = False, into: str = "", signer: str = "") -> CacheInfo:
     """Store the entries of a bundle, or with `usable` those that can hit on this machine.
 
     An entry that exists already is replaced only if the new one contains more. Entries go into the layers, or into the
     site directory `into`. Each entry records `signer`, the id of the key that signed the bundle.
+    The report has the faults.
     """
-    for (kind, address), entry in unpack(data, info):
-        is_memo = kind == _MEMO
-        if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
-            continue
-        if reason := "" if is_memo or into else _reason_to_skip(kind, entry, usable):
-            info.left_out.append((entry.key.digest, reason))
-            continue
-        target = layers.site(kind, into) if into else _open_target(kind)
-        before = read_entry(target, address)
-        new = improve(before, entry)
-        info._add(kind, entry)
-        if signer:
-            new = _sign(before, new, signer)
-        if new is None:
-            continue
-        if isinstance(target, Layer):
-            target.publish(address, new)
-        else:
-            target.put(address, new.pack())
-        # By this note kcl tells of an edit of the recipe on this machine, too.
-        if not into and (note := str(entry.metadata.get("note") or "")):
-            notes.write(note, entry.key.digest)
+    info = CacheInfo(len(blob))
+    try:
+        for (kind, address), entry in unpack(blob, info):
+            is_memo = kind == _MEMO
+            if is_memo and (into or settings.read().no_cache & {kind, settings.GENERATOR}):
+                continue
+            if reason := "" if is_memo or into else _reason_to_skip(kind, entry, usable):
+                info.left_out.append((entry.key.digest, reason))
+                continue
+            target = layers.site(kind, into) if into else _open_target(kind)
+            before = read_entry(target, address)
+            new = improve(before, entry)
+            info._add(kind, entry)
+            if signer:
+                new = _sign(before, new, signer)
+            if new is None:
+                continue
+            if isinstance(target, Layer):
+                target.publish(address, new)
+            else:
+                target.put(address, new.pack())
+            # By the note of a table an edit of that recipe is said on this machine, too.
+            if not into and (note := str(entry.metadata.get("note") or "")):
+                notes.write(note, entry.key.digest)
+    except Exception as error:
+        info.refused.append(("bundle", str(error)))
+    return info
 
 
 def _open_target(kind: str) -> Layer | Store:

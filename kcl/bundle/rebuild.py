@@ -62,7 +62,7 @@ def of_file(file: str, to: str | None, **order: Any) -> list[Rebuilt]:
             # The new bundle is made from a temporary cache.
             folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
             block.enter_context(option.cache_dir(folder))
-        bundle.load(data, usable=True)
+        contents.load(data, usable=True)
         done = of_programs(programs, **order)
         if to:
             new = {place: entry for place, entry in entries.items() if place[0] != settings.BINARY}

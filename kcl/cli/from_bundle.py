@@ -18,9 +18,10 @@ def _in_place_of_the_cache(file: str) -> Iterator[None]:
     """In the block, let commands see only the entries of a bundle."""
     # Imported late: listings without the option do not need it.
     from kcl import bundle
+    from kcl.bundle import contents
 
     with tempfile.TemporaryDirectory(prefix="kcl-from-") as folder, option.cache_dir(folder):
-        info = bundle.load(bundle.read_file(file))
+        info = contents.load(bundle.read_file(file))
         for digest, reason in [*info.refused, *info.left_out]:
             output.complain(f"{file}: {digest[:12]}: {reason}")
         yield

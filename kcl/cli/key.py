@@ -96,7 +96,7 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    plan = purging.make_plan(signer=gone.id)
+    plan = purging.carry_out(signer=gone.id, dry_run=True)
     output.complain(*plan.refusals)
     words = counted(sum(len(item.addresses) for item in plan.items), "entry", "entries")
     # Without a terminal nobody can be asked.

@@ -9,6 +9,7 @@ import click
 
 from kcl import bundle
 from kcl.base.text.layout import counted
+from kcl.bundle import contents
 from kcl.cli import output
 
 
@@ -40,7 +41,7 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
         # Everyone may read a site directory.
         os.umask(0o022)
     loaded = [
-        (file, bundle.load(bundle.read_file(file), usable, os.path.abspath(into) if into else ""))
+        (file, contents.load(bundle.read_file(file), usable, os.path.abspath(into) if into else ""))
         for file in files
     ]
     for file, info in loaded:

@@ -62,7 +62,7 @@ def purge(
     with output.usage():
         age = None if older is None else parsers.age(older)
         wish = layer, everything, age, kernel, signed_by
-        plan = removing.make_plan(*wish)
+        plan = removing.carry_out(*wish, dry_run=True)
     if signed_by is not None and not plan.items and not plan.refusals:
         output.fail(f"nothing came under a key {signed_by}; `kcl key list` lists the keys")
     _show(plan)

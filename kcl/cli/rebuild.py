@@ -57,7 +57,7 @@ def rebuild(file: str | None, to: str | None, device: str, directories: tuple[st
         done = rebuilding.of_file(file, to, **order)
     else:
         listed = inventory.entries(settings.BINARY, faults=faults)
-        programs = [entry for row in listed if (entry := inventory.read(row, faults))]
+        programs = [entry for row in listed if (entry := row.read(faults))]
         done = rebuilding.of_programs(programs, **order)
     if not done:
         output.say("no programs")

@@ -36,7 +36,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     rows = list(inventory.entries(faults=faults, all_rows=True))
     entries, info = contents.Contents(), CacheInfo()
     for row in _choose(rows, kernel, last_run) if kernel or last_run else rows:
-        if row.layer in (layer_names or settings.LAYERS) and (entry := inventory.read(row, faults)):
+        if row.layer in (layer_names or settings.LAYERS) and (entry := row.read(faults)):
             contents.add(entries, row.layer, row.address, entry, info)
     if entries:
         bundle.write(file, entries, info)

@@ -21,7 +21,7 @@ from kcl.choices.tuning import views
 from kcl.cli import ls as listing
 from kcl.cli import output, pages
 from kcl.cli.from_bundle import from_bundle
-from kcl.errors import CacheFault, meant
+from kcl.errors import meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry
@@ -233,10 +233,11 @@ def _read_part(row: ListedEntry, entry: Entry, name: str) -> bytes:
 
 
 def _read(row: ListedEntry) -> Entry:
-    try:
-        return row.read()
-    except (KeyError, CacheFault, OSError, ValueError) as error:
-        output.fail(f"{row.layer}: {row.address} cannot be read: {error}")
+    faults = inventory.Faults()
+    entry = row.read(faults)
+    if entry is None:
+        output.fail("\n".join(map(str, faults)) or f"{row.place} was removed")
+    return entry
 
 
 def _write_options(entry: Entry) -> list[str]:

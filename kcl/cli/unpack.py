@@ -31,7 +31,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     pairs = [
         (row, entry)
         for row in inventory.entries(faults=faults)
-        if kernel in (None, row.kernel) and (entry := inventory.read(row, faults)) is not None
+        if kernel in (None, row.kernel) and (entry := row.read(faults)) is not None
     ]
     invokers = {
         inventory.identify_launch(entry): entry.parts.get("invoker.py")

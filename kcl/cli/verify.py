@@ -49,8 +49,8 @@ def _check(layer: str, headers: bool, faults: Faults) -> int:
     sound, before = 0, len(faults)
     for entry in inventory.entries(layer, faults=faults, all_rows=True):
         if not headers:
-            # None for an entry that was removed since it was listed, or that has a fault.
-            sound += inventory.read(entry, faults) is not None
+            # None is an entry that was removed in between, or a fault.
+            sound += entry.read(faults) is not None
             continue
         try:
             if digest_of(entry.address) != entry.key.digest:

@@ -68,17 +68,12 @@ def lines(wish: Change, shell: str) -> list[str]:
 
 def _switch_layers(wish: Change, off: set[str], on: set[str]) -> None:
     """Add the switch of kcl's layers to a wish; layers that are off already stay off."""
-    if not off | on:
-        return
-    wanted = (settings.read().no_cache | off) - on
-    if wanted == set(settings.LAYERS):
-        wish["KCL_NO_CACHE"] = "1"
-    elif wanted:
-        wish["KCL_NO_CACHE"] = ",".join(sorted(wanted))
-    elif "no_cache" in settings.from_file():
-        wish["KCL_NO_CACHE"] = "0"
-    else:
-        wish["KCL_NO_CACHE"] = None
+    if off | on:
+        wanted = (settings.read().no_cache | off) - on
+        # Without the variable the settings file would switch them off again.
+        none = "0" if "no_cache" in settings.from_file() else None
+        every = wanted == set(settings.LAYERS)
+        wish["KCL_NO_CACHE"] = "1" if every else ",".join(sorted(wanted)) or none
 
 
 def _expand(names: list[str]) -> list[str]:

@@ -129,7 +129,7 @@ class Generate(Stage[CallValues], process.LockedState):
         return self.layer.off(self._result.front_ends)
 
     def guard(self, _call: CallValues) -> AbstractContextManager[object]:
-        """Return the lock that lets one thread at a time work at this Kernel."""
+        """Return the lock under which one thread at a time works on this Kernel."""
         return self.lock
 
     def lead_digest(self, call: CallValues, look: Look) -> str:

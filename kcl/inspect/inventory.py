@@ -26,7 +26,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores import Head, Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database
-from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
+from kcl.errors import CacheFault, DamagedEntry
 from kcl.foreign import contents
 from kcl.foreign.contents import Contents
 
@@ -113,21 +113,20 @@ class ListedEntry:
         """The path, for a row with its address."""
         return _write_place(self.file, self.address)
 
-    def read(self, with_texts: bool = False) -> Entry:
-        """Return the verified entry; raises KeyError if it was removed, CacheFault, or OSError.
+    def read(self, faults: Faults, with_texts: bool = False) -> Entry | None:
+        """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`.
 
         `with_texts` asks for the row that holds the texts of a recipe: the base row, of a row that has one.
         """
         address = self.address
-        if with_texts and self.layer == settings.GENERATOR:
-            address = find_leading(self.key)[-1]
         try:
+            if with_texts and self.layer == settings.GENERATOR:
+                address = find_leading(self.key)[-1]
             blob = self._store.get(address) if self._store is not None else None
-        except sqlite3.Error as error:
-            raise UnusableDirectory(f"{self.file}: {error}") from error
-        if blob is None:
-            raise KeyError(address)
-        return entry_at(address, blob)
+            return None if blob is None else entry_at(address, blob)
+        except _FAULTS as error:
+            faults.append(Refusal(self.layer, self.place, str(error)))
+            return None
 
     @computed_once
     def recipe(self) -> RecipeSummary:
@@ -215,18 +214,6 @@ def entries(
     for layer in layer_names or settings.LAYERS:
         for store in [*find_stores(layer, faults, site), *([] if own else layers.sites(layer))]:
             yield from read_store(layer, store, faults, all_rows)
-
-
-def read(entry: ListedEntry, faults: Faults, with_texts: bool = False) -> Entry | None:
-    """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
-    try:
-        return entry.read(with_texts)
-    except KeyError:
-        # The entry was removed since it was listed.
-        return None
-    except _FAULTS as error:
-        faults.append(Refusal(entry.layer, entry.place, str(error)))
-        return None
 
 
 def find_damaged_below() -> Faults:

@@ -93,7 +93,7 @@ class KernelRow(NamedTuple):
     @property
     def source(self) -> str:
         """The OpenCL C, read from an entry; empty if no entry has it."""
-        entry = inventory.read(self.stored[0], []) if self.stored else None
+        entry = self.stored[0].read([]) if self.stored else None
         return "" if entry is None else entry.parts.get("source.cl", b"").decode("utf-8", "replace")
 
     def of(self, layer: str) -> list[LookSummary]:

@@ -123,8 +123,7 @@ def purge(
     Thread-safe.
     """
     age = parsers.age(older) if isinstance(older, str) else older
-    wish = layers, everything, age, kernel
-    return make_plan(*wish) if dry_run else carry_out(*wish)
+    return carry_out(layers, everything, age, kernel, dry_run=dry_run)
 
 
 def carry_out(
@@ -133,13 +132,29 @@ def carry_out(
     older: float | None = None,
     kernel: str | None = None,
     signer: str | None = None,
+    dry_run: bool = False,
 ) -> Removal:
-    """Remove what a request names, and return it; parameters and errors as for `make_plan`."""
-    own = {*settings.LAYERS, KEPT}
-    is_own = signer is not None or not own.isdisjoint(_resolve_names(names, everything, kernel))
+    """Remove what a request names, and return it; parameters and errors as for `purge`.
+
+    With a `signer`, the id of a key, only entries are removed that came from a remote and were signed by this key.
+    """
+    wanted = [] if signer is not None else _resolve_names(names, everything, kernel)
+    own = [name for name in wanted if name in settings.LAYERS]
+    is_own = signer is not None or own or KEPT in wanted
     # The helper process is ended first, because what it writes later would reappear.
-    is_quiet = not is_own or drivers.quiet(places.own())
-    plan = make_plan(names, everything, older, kernel, signer)
+    is_quiet = dry_run or not is_own or drivers.quiet(places.own())
+    plan, before = Removal([], []), None if older is None else time.time() - older
+    if signer is not None:
+        signed = [entry for entry, ids in list_signed(plan.refusals) if signer in ids]
+        # The rows that lead to these entries came under the same key, so they are among them.
+        plan.items.extend(collect_items(signed, []))
+    if own and (kernel is not None or before is not None):
+        plan.items.extend(_choose_entries(own, kernel, before, plan.refusals))
+        wanted = [name for name in wanted if name not in own]
+    for name in wanted:
+        plan.items.extend(find_items(name, plan.refusals, before))
+    if dry_run:
+        return plan
     if not is_quiet:
         words = "its helper process still works: what it makes may reappear"
         plan.refusals.append(Refusal(OWN, places.own(), words))
@@ -149,34 +164,6 @@ def carry_out(
         os.rmdir(places.own())
     # The layers also drop what they have in memory.
     process.on_change()
-    return plan
-
-
-def make_plan(
-    names: tuple[str, ...] = (),
-    everything: bool = False,
-    older: float | None = None,
-    kernel: str | None = None,
-    signer: str | None = None,
-) -> Removal:
-    """Return what a request would remove, without removing it; parameters and errors as for `purge`.
-
-    With a `signer`, the id of a key, only entries are removed that came from a remote and were signed by this key.
-    """
-    plan = Removal([], [])
-    if signer is not None:
-        signed = [entry for entry, ids in list_signed(plan.refusals) if signer in ids]
-        # The rows that lead to these entries came under the same key, so they are among them.
-        plan.items.extend(collect_items(signed, []))
-        return plan
-    wanted = _resolve_names(names, everything, kernel)
-    before = None if older is None else time.time() - older
-    own = [name for name in wanted if name in settings.LAYERS]
-    if own and (kernel is not None or before is not None):
-        plan.items.extend(_choose_entries(own, kernel, before, plan.refusals))
-        wanted = [name for name in wanted if name not in own]
-    for name in wanted:
-        plan.items.extend(find_items(name, plan.refusals, before))
     return plan
 
 

@@ -40,7 +40,7 @@ def find_parameters(codes: Iterable[ListedEntry]) -> dict[str, dict[str, str]]:
 
 def _read_arguments(code: ListedEntry) -> list[tuple[str, str, str]]:
     """Return the short arguments in the calls of code: function, name, text."""
-    entry = inventory.read(code, [], with_texts=True)
+    entry = code.read([], with_texts=True)
     listing = listings.read(entry.parts.get(listings.PART) if entry else None)
     calls = listing.calls if listing else ()
     arguments = [(call.name, *pair) for call in calls for pair in call.arguments.items()]

@@ -53,7 +53,7 @@ def pull(project: str, address: str, load: bool = True) -> Outcome:
         faults += filter(None, [fault])
         size += len(data or b"")
         if data is not None and load:
-            info = bundle.load(data, signer=key.id)
+            info = contents.load(data, signer=key.id)
             brought.update(*info.artifacts.values())
             if info.refused:
                 words = f"in the pack of {key.name} are refused, first: {info.refused[0][1]}"

@@ -34,6 +34,6 @@ def entries(queue, folder, *kernels):
     for one in kernels:
         one(queue, x=np.ones(N, np.int32))
     assert kcl.flush()
-    found = [one.read() for one in inventory.entries("binary")]
+    found = [one.read([]) for one in inventory.entries("binary")]
     option.cache_dir(os.path.join(folder, "here"))
     return found

@@ -145,7 +145,7 @@ class Shelf:
     def read_texts(self, listed: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if listed.address not in self._texts:
-            entry = inventory.read(listed, [], with_texts=True)
+            entry = listed.read([], with_texts=True)
             self._texts[listed.address] = read_texts(entry.parts if entry else {})
         return self._texts[listed.address]
 

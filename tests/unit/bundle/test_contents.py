@@ -77,8 +77,7 @@ class TestStore:
         """Entries are published in the layer of their kind, and count as used."""
         code, binary = row(1), program(1)
         entries = {("generator", code.key.digest): code, ("binary", place(binary)): binary}
-        info = CacheInfo()
-        contents.store(bundle(*[(*at, entry) for at, entry in entries.items()]), info)
+        info = contents.load(bundle(*[(*at, entry) for at, entry in entries.items()]))
         assert info.artifacts == {"binary": [binary.key.digest], "generator": [code.key.digest]}
         assert contents.collect_used(CacheInfo()) == entries
         layers.reset()
@@ -87,20 +86,17 @@ class TestStore:
     def test_wrong_address(self):
         """An entry at a wrong address or of another layer is refused, one of an unknown kind is counted; others come."""
         entries = [("generator", at, row(1)) for at in (row(2).key.digest, "../../etc/passwd", "x")]
-        info = CacheInfo()
-        contents.store(bundle(*entries, ("generator", row(3).key.digest, row(3))), info)
+        info = contents.load(bundle(*entries, ("generator", row(3).key.digest, row(3))))
         assert info.generator_artifacts == [row(3).key.digest]
         assert len(info.refused) == 3
         assert not any(layers.generator().read(one.key.digest) for one in (row(1), row(2)))
-        info = CacheInfo()
         wrong = ("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))
-        contents.store(bundle(*wrong), info)
+        info = contents.load(bundle(*wrong))
         assert info.empty()
         refused = [f"this is no entry of the {layer} layer" for layer in ("binary", "generator")]
         assert sorted(reason for _digest, reason in info.refused) == refused
         data = write([("readings", "anything", b"?"), ("readings", "else", b""), *()])
-        info = CacheInfo()
-        contents.store(data, info)
+        info = contents.load(data)
         assert (info.skipped, info.refused, info.empty()) == ({"readings": 2}, [], True)
 
     def test_strange_metadata(self):
@@ -109,9 +105,8 @@ class TestStore:
         for number, sizes in enumerate((7, {"k": 7}, {"k": [{}, []]}, [])):
             strange = program(1, specialisations=sizes, proven=[], complete="yes", unit=["../.."])
             rows = [row(number, unit=7, proven=7), row(10 + number, unit="../../x")]
-            info = CacheInfo()
             records = [("generator", one.key.digest, one) for one in rows]
-            contents.store(bundle(("binary", place(strange), strange), *records), info)
+            info = contents.load(bundle(("binary", place(strange), strange), *records))
             assert (info.refused, len(info.generator_artifacts)) == ([], 2)
         assert len(contents.collect_used(CacheInfo())) == 9
 
@@ -128,8 +123,7 @@ class TestStore:
         monkeypatch.setenv(variable, "1")
         rows = {"loopy": row(1), "opencl": row(2, front_end="opencl")}
         records = [("generator", place(one), one) for one in rows.values()]
-        info = CacheInfo()
-        contents.store(bundle(*records, ("binary", place(program(1)), program(1))), info)
+        info = contents.load(bundle(*records, ("binary", place(program(1)), program(1))))
         named = {one.key.digest: name for name, one in {**rows, "binary": program(1)}.items()}
         found = [named[digest] for digests in info.artifacts.values() for digest in digests]
         assert sorted(found) == stored
@@ -154,7 +148,7 @@ class TestStore:
         place = ("generator", row(1).key.digest)
         if before is not None:
             layers.generator().publish(place[1], before)
-        contents.store(bundle((*place, came)), CacheInfo(), signer="b")
+        contents.load(bundle((*place, came)), signer="b")
         assert layers.generator().read(place[1]).metadata.get("signers") == signers
         layers.reset()
         signed = isinstance(signers, list)

@@ -80,7 +80,7 @@ class TestShow:
     def test_several_devices(self, copy):
         """Of programs for several devices the code that they were made of is one."""
         found = program("typed")
-        entry = found.read()
+        entry = found.read([])
         other = with_parts(entry, driver="another")
         copy.binaries.put(address(other.key.digest, "another", "typed"), other.pack())
         assert printed("typed", "--source") == text(entry, "source.cl")
@@ -97,7 +97,7 @@ class TestShow:
     def test_damaged(self, copy):
         found = program("typed")
         flip(os.path.join(copy.binaries.location, found.address), -1)
-        assert "cannot be read" in run("show", found.digest, code=1).stderr
+        assert "does not fit its bytes" in run("show", found.digest, code=1).stderr
 
 
 @pytest.mark.one_platform

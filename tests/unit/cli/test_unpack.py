@@ -47,7 +47,7 @@ def test_again(copy, tmp_path):
 def test_names(copy, tmp_path):
     """The name of a kernel leads nowhere else."""
     found = program("typed")
-    entry = found.read()
+    entry = found.read([])
     entry.metadata["kernel"] = "../../up"
     store = Directory(copy.binaries.location)
     store.put(address(entry.key.digest, found.address.partition("/")[0], "up"), entry.pack())

@@ -13,7 +13,6 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database, Rows
-from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 
 
@@ -86,7 +85,7 @@ class TestSummaries:
         os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
         listed = {entry.kernel: entry for entry in inventory.entries("generator")}
         assert listed.keys() == {"axpy", "elsewhere"}
-        assert listed["elsewhere"].read() == row
+        assert listed["elsewhere"].read([]) == row
 
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
@@ -130,18 +129,15 @@ class TestFaults:
         """An entry is read whole and verified; one that is gone is no fault, a damaged one is."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
-        assert program.read() == inventory.read(program, []) == entry("axpy")
-        assert generated.read() == code("axpy")[-1]
         faults = []
+        assert program.read(faults) == entry("axpy")
+        assert generated.read(faults) == code("axpy")[-1]
+        assert faults == []
         flip(program.place, -1)
-        with pytest.raises(DamagedEntry):
-            program.read()
-        assert inventory.read(program, faults) is None
+        assert program.read(faults) is None
         assert [fault.place for fault in faults] == [program.place]
         os.unlink(program.place)
-        with pytest.raises(KeyError):
-            program.read()
-        assert inventory.read(program, faults) is None
+        assert program.read(faults) is None
         assert len(faults) == 1
 
 

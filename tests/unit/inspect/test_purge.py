@@ -148,7 +148,7 @@ def test_an_empty_home_and_removes(treasure):
 
 class TestEntries:
     def chosen(self, names, kernel, older):
-        items = purge.make_plan(names, False, older, kernel).items
+        items = purge.carry_out(names, False, older, kernel, dry_run=True).items
         return {(item.cache, address) for item in items for address in item.addresses}
 
     def test_older(self):
