@@ -46,7 +46,7 @@ class Finder:
         self._is_removed = True
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return the specification of the other finders, changed."""
+        """Return the specification that the other finders return, after changing it."""
         if (
             self._is_removed
             or not self._attends(fullname)

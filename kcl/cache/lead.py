@@ -106,7 +106,7 @@ class Lead:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Let one thread of this process at a time into the block of a key; a wait that takes too long ends and enters."""
+        """Let one thread of this process at a time into the block of a key. After a long wait it enters in any case."""
         mine = _claim(key)
         while mine is None and self._wait(key):
             mine = _claim(key)

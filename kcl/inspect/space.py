@@ -93,7 +93,7 @@ def keep_bound() -> None:
 
 
 def read_pins() -> list[str]:
-    """Return the pins in their order; none where the file cannot be read."""
+    """Return the pins in their order; none if the file cannot be read."""
     with suppress(OSError, CacheFault, ValueError, TypeError):
         return [
             name for name in json.loads(_open_pins().get(_PINS) or b"[]") if isinstance(name, str)

@@ -5,7 +5,7 @@
     <folder>/pending/<setting>/.writes-<number>  PoCL writes containers of this version, which kcl cannot read
     <folder>/pending/.failed-<digest>            why the job of this key failed and was dropped, until another one succeeds
     <folder>/pending/<host>.lock                 locked (flock) by the helper of this host, with its process id
-    <folder>/pending/work-<host>-<process>        the helper's own PoCL cache
+    <folder>/pending/work-<host>-<process>       the helper's own PoCL cache
 
 A setting is a digest of the drivers' variables, the platform and the device: one process can do all jobs of a setting.
 A job has the form of an entry and is verified like one. Hosts that share a home directory share the jobs, but each has
