@@ -23,7 +23,7 @@ ROOMS = {
     "foreign": 4559,
     "cache": 15550,
     "generate": 10196,
-    "frontends": 47030,
+    "frontends": 47120,
     "programs": 8887,
     "drivers": 15169,
     "bundle": 4778,
