@@ -6,6 +6,7 @@ A warm start of recipes, in which proofs replace carrying out, does not import t
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from kcl.frontends.loopy.table import CONSTRUCTORS
 from kcl.generate import carrying, thread
 
 _UNIT = "loopy.translation_unit.TranslationUnit"
+_EXECUTION = "loopy.target.pyopencl_execution"
 
 
 def make(record: Record) -> Any:
@@ -174,6 +176,11 @@ def is_own(name: str, value: Any) -> bool:
 
 
 def is_replaced(method: str) -> bool:
-    """Return True if the program has replaced a method of loopy's TranslationUnit."""
+    """Return True if the program has replaced a method of loopy's TranslationUnit, or the launch of its executor."""
     unit = own("TranslationUnit") if moment.loaded() is not None else None
-    return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))
+    if unit is None:
+        return False
+    execution = sys.modules.get(_EXECUTION)
+    launch = unwrap(execution.PyOpenCLExecutor.__call__) if execution else None
+    is_theirs = launch is None or getattr(launch, "__globals__", None) is vars(execution)
+    return not (is_theirs and is_own(f"TranslationUnit.{method}", vars(unit).get(method)))

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl.base import port
+from kcl.base import port, unwrap
 from kcl.frontends.loopy import imports
 from kcl.frontends.loopy.plain import loaded
 
@@ -92,6 +92,10 @@ def _taken_along(original: Function) -> Function:
 
 
 def _launch(kind: Any, original: Function, all_units: bool = True) -> Function:
+    if getattr(unwrap(original), "__globals__", None) is not vars(sys.modules[kind.__module__]):
+        # The program put its own launch there.
+        return original
+
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
         names = vars(self)

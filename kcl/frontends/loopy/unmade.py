@@ -167,7 +167,7 @@ class RecordedResult(_Bare):
             return True
         if others is not None:
             asked(other, "__eq__")
-        return asked(self, "__eq__") == other
+        return asked(self, "__eq__") == real_of(other)
 
     def __hash__(self) -> int:
         return hash(asked(self, "__hash__"))

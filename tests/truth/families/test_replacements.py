@@ -70,6 +70,23 @@ TEXTS = {
         lp.TranslationUnit.executor = original
         show(unit(3))
         """,
+    "a wrapper of the launch of loopy's executor": """
+        import functools
+        from loopy.target.pyopencl_execution import PyOpenCLExecutor
+        original = PyOpenCLExecutor.__call__
+        waits = unit()
+        @functools.wraps(original)
+        def mine(self, queue, **more):
+            print("launch")
+            return original(self, queue, **more)
+        PyOpenCLExecutor.__call__ = mine
+        show(waits)
+        show(unit(3))
+        unit(4)(queue)
+        PyOpenCLExecutor.__call__ = original
+        show(waits)
+        show(unit(3))
+        """,
     "a name that is deleted and set again": """
         original = lp.split_iname
         del lp.split_iname

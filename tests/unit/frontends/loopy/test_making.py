@@ -1,5 +1,6 @@
 """kcl.frontends.loopy.making: loopy's own objects, and what a program put in their places."""
 
+import functools
 import importlib
 
 from kcl.frontends.loopy import making, moment
@@ -24,5 +25,12 @@ class TestOwn:
         """A method of loopy's unit counts as replaced while a program has put another in its place."""
         assert moment.loaded() is loopy
         assert not making.is_replaced("executor")
-        monkeypatch.setattr(loopy.TranslationUnit, "executor", lambda *_: None)
+        with monkeypatch.context() as patch:
+            patch.setattr(loopy.TranslationUnit, "executor", lambda *_: None)
+            assert making.is_replaced("executor")
+        assert not making.is_replaced("executor")
+        kind = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
+        assert not making.is_replaced("executor")
+        own = kind.__call__
+        monkeypatch.setattr(kind, "__call__", functools.wraps(own)(lambda *_: None))
         assert making.is_replaced("executor")
