@@ -138,7 +138,7 @@ class ChoiceTable:
 
     def row(self, name: str) -> Row | None:
         """Return the row with this `Row.name` that is on disk now."""
-        return {row.name: row for row in self.refresh().rows}.get(name)
+        return _by_name(TABLE, self.refresh().rows).get(name)
 
     @computed_once
     def lost(self) -> str:
