@@ -102,9 +102,10 @@ class Recipe(Generic[P]):
         from kcl import handle
 
         sizes = () if self.sizes is None else self.sizes.texts
-        if _has_queue((*args, *kwargs.values())):
-            raise _called_as_kernel(self.function.__name__)
         arguments = _bind(self.function, sizes, args, kwargs)
+        # Also as a default of a parameter.
+        if _has_queue(arguments.values()):
+            raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         call = RecipeCall(self.function.__name__, self.function, copied, **self.declared)
         if self.space is not None:
@@ -259,6 +260,8 @@ def _bind(
     try:
         bound = signature.replace(parameters=[*parameters.values()]).bind(*args, **kwargs)
     except TypeError as error:
+        if _has_queue((*args, *kwargs.values())):
+            raise _called_as_kernel(function.__name__) from None
         raise _refusal(function.__name__, parameters, sizes, kwargs, error) from None
     bound.apply_defaults()
     special = [name for name in bound.arguments if parameters[name].kind not in (_PLAIN, _KEYWORD)]

@@ -47,7 +47,7 @@ class Rebuilt(NamedTuple):
         return bool(self.address) and contents.read_entry(layers.binary(), self.address) is not None
 
 
-def of_file(file: str, to: str | None, **order: Any) -> list[Rebuilt]:
+def of_file(file: str, to: str | None, jobs: int | None = None, **order: Any) -> list[Rebuilt]:
     """Rebuild the programs of a bundle; put them and its other entries into the cache, or into a new bundle `to`.
 
     Raises OSError, and CacheFault if the bundle is damaged.
@@ -63,7 +63,7 @@ def of_file(file: str, to: str | None, **order: Any) -> list[Rebuilt]:
             folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
             block.enter_context(option.cache_dir(folder))
         contents.load(data, usable=True)
-        done = of_programs(programs, **order)
+        done = of_programs(programs, jobs, **order)
         if to:
             new = {place: entry for place, entry in entries.items() if place[0] != settings.BINARY}
             for address in dict.fromkeys([rebuilt.address for rebuilt in done]):
@@ -74,7 +74,7 @@ def of_file(file: str, to: str | None, **order: Any) -> list[Rebuilt]:
     return done
 
 
-def of_programs(programs: Iterable[Entry], **order: Any) -> list[Rebuilt]:
+def of_programs(programs: Iterable[Entry], jobs: int | None = None, **order: Any) -> list[Rebuilt]:
     """Rebuild the programs of entries into the cache; raises CacheFault if there is no device for them."""
     if off := layers.binary().off():
         raise CacheFault(f"the binary layer is off: {off}")
@@ -87,7 +87,7 @@ def of_programs(programs: Iterable[Entry], **order: Any) -> list[Rebuilt]:
         if same not in chosen or isinstance(entry.metadata.get("launched"), dict):
             chosen[same] = entry
     crew = _Crew(builder.Order(option.get_cache_dir(), **order))
-    most = max(1, min(settings.processors(), _MOST_JOBS, len(chosen)))
+    most = max(1, min(jobs or min(settings.processors(), _MOST_JOBS), len(chosen)))
     done: list[Rebuilt] = []
     with ProgressLine() as line, ThreadPoolExecutor(most) as pool:
         try:

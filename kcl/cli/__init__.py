@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 import kcl
 from kcl.base import settings
-from kcl.errors import CacheFault
+from kcl.errors import CacheFault, meant
 
 # Name -> module, in the order of the help; the command is the module's attribute of that name.
 COMMANDS = {
@@ -72,6 +72,16 @@ class Lazy(click.Group):
                 parameter.shell_complete = _complete  # type: ignore[method-assign]
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find a command; for an unknown one, name the nearest, which not every click does."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = meant(args[0], COMMANDS)
+            if not near or args[0].startswith("-"):
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; report an error of the system in one line, and end quietly if the reader closes the pipe."""
         try:
@@ -101,12 +111,7 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@click.command(
-    cls=Lazy,
-    # click suggests these in place of a word that is none of them.
-    commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.command(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(kcl.__version__, prog_name="kcl")
 def main() -> None:
     """See and steer the kernel caches of OpenCL programs.

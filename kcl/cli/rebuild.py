@@ -36,7 +36,16 @@ from kcl.inspect import inventory
     multiple=True,
     help="Where the headers of programs lie.",
 )
-def rebuild(file: str | None, to: str | None, device: str, directories: tuple[str, ...]) -> None:
+@click.option(
+    "--jobs",
+    "-j",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Build so many at once; else one for each processor, at most 8.",
+)
+def rebuild(
+    file: str | None, to: str | None, device: str, directories: tuple[str, ...], jobs: int | None
+) -> None:
     """Build the programs of the bundle FILE, or of the cache, for the devices of this machine.
 
     For a driver update, or another kind of machine: it needs neither the program of the user nor loopy. The entries go
@@ -54,11 +63,11 @@ def rebuild(file: str | None, to: str | None, device: str, directories: tuple[st
     order = {"device": device, "directories": directories}
     faults: inventory.Faults = []
     if file:
-        done = rebuilding.of_file(file, to, **order)
+        done = rebuilding.of_file(file, to, jobs, **order)
     else:
         listed = inventory.entries(settings.BINARY, faults=faults)
         programs = [entry for row in listed if (entry := row.read(faults))]
-        done = rebuilding.of_programs(programs, **order)
+        done = rebuilding.of_programs(programs, jobs, **order)
     if not done:
         output.say("no programs")
     fine = {BUILT: "built", THERE: "there before"}

@@ -93,8 +93,9 @@ def status(everything: bool) -> output.Reply:
 def _describe_layer(name: str, counters: Counters | None) -> dict[str, Any]:
     layer, faults = layers.unopened(name), inventory.Faults()
     is_on = not layer.state.startswith("off: ")
-    # A layer that is off opens no file.
-    content = inventory.measure(name, inventory.find_stores(name, faults) if is_on else [])
+    # Asked in any case, since it checks the directory. A layer that is off opens no file.
+    stores = inventory.find_stores(name, faults)
+    content = inventory.measure(name, stores if is_on else [])
     return {
         "layer": name,
         "kind": KCL,

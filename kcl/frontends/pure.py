@@ -5,6 +5,7 @@ The user promises that these decide the result. The recipe does not run on a hit
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -57,12 +58,13 @@ class PureResult(Result):
 
     def unit(self) -> Unit:
         """Run the recipe; if it has a key, with loopy's own disk caches off."""
-        from kcl.frontends.loopy import translation
+        with ExitStack() as block:
+            block.enter_context(carrying())
+            if self._has_key and self.front_ends != {"opencl"}:
+                # Imported late, since only a front end that may be loopy needs it.
+                from kcl.frontends.loopy import translation
 
-        with (
-            carrying(),
-            translation.quiet(self._has_key and self.front_ends != {"opencl"}),
-        ):
+                block.enter_context(translation.quiet(may_run=True))
             value = self._call.function(**self._call.arguments)
         self._unit = frontends.accept(value, self._call).unit()
         return self._unit

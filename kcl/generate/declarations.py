@@ -51,6 +51,8 @@ def declare(depends: Iterable[Any], version: str | None, pure: bool) -> dict[str
     """Return the declarations of a RecipeCall; raise TypeError if a value is not a declaration."""
     if isinstance(depends, (str, bytes)) or not isinstance(depends, Iterable):
         raise TypeError(f"@kcl.kernel(depends=...) takes a list, not {depends!r}")
+    # Before its test: an array has no truth value, and a generator is always true.
+    depends = tuple(depends)
     if version is not None and not isinstance(version, str):
         raise TypeError(f"@kcl.kernel(version=...) takes a text, not {version!r}")
     if not isinstance(pure, bool):
@@ -65,4 +67,4 @@ def declare(depends: Iterable[Any], version: str | None, pure: bool) -> dict[str
             "@kcl.kernel(depends=...) counts for a pure recipe only, because any other runs in every process: "
             "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
         )
-    return {"depends": tuple(depends), "version": version, "pure": pure}
+    return {"depends": depends, "version": version, "pure": pure}

@@ -73,7 +73,7 @@ def push(
 
     Nothing is written if the trusted packs have all these entries. If another process writes the pack at the same time,
     its entries are merged and the write is tried again, for up to `seconds`. `secret` is the secret half of the key that
-    signs. A damaged own pack is an error. Raises as `pull` does.
+    signs. If the own pack is damaged, it starts over, and a remark says so. Raises as `pull` does.
     """
     pair = seal.signing(secret) or (seal.UNSIGNED, None)
     key, private = pair
@@ -153,8 +153,9 @@ def _join(
     wanted = {place: mine[place] for place in contents.improvements(there, mine)}
     end, pause = time.monotonic() + seconds, _PAUSE
     while True:
-        before, mark = _read_own(store, name, key)
-        new = contents.improvements(before, wanted)
+        before, mark, damage = _read_own(store, name, key)
+        # A damaged pack is written in any case, since nobody can read it.
+        new = mine if damage else contents.improvements(before, wanted)
         if not new:
             all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
             return Outcome(remark=all_there if mine else "")
@@ -164,9 +165,11 @@ def _join(
         blob, kept = _fit(joined, lambda data: seal.seal(name, private, data, project))
         count = len(new.keys() & kept.keys())
         lost = f"{len(new) - count} of them do not fit: a pack has {stores.LIMIT >> 20} MiB"
-        remark = lost if count < len(new) else ""
+        remarks = [lost if count < len(new) else "", damage if count else ""]
         if not count or store.put(name, blob, mark):
-            return Outcome("", count, len(blob) if count else 0, remark=remark)
+            return Outcome(
+                "", count, len(blob) if count else 0, remark="; ".join(filter(None, remarks))
+            )
         if time.monotonic() > end:
             raise RemoteFault(
                 f"others pushed at each try for {seconds:.0f} s; the next push has it all"
@@ -176,18 +179,17 @@ def _join(
         pause = min(2 * pause, _LONGEST)
 
 
-def _read_own(store: PackStore, name: str, key: PublicKey) -> tuple[Contents, Any]:
-    """Return the entries of the own pack, and the mark by which `put` notices that it has changed since."""
+def _read_own(store: PackStore, name: str, key: PublicKey) -> tuple[Contents, Any, str]:
+    """Return the entries of the own pack, the mark by which `put` notices that it has changed since, and its damage."""
     # A pack that seems damaged is read again: it may have been changing.
     for _time in range(2):
         blob, mark = store.look(name)
         try:
             data = seal.unseal(name, blob, key)[1] if blob else b""
-            return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark
+            return dict(contents.unpack(data, CacheInfo())) if blob else {}, mark, ""
         except DamagedEntry as error:
-            damage = error
-    cure = f"`kcl remote rm {name[:12]} --key {key.name}` lets a push start it over"
-    raise RemoteFault(f"the own pack is damaged: {damage}; {cure}")
+            damage = f"the own pack was damaged: it starts over ({error})"
+    return {}, mark, damage
 
 
 def _fit(entries: Contents, sealed: Callable[[bytes], bytes]) -> tuple[bytes, Contents]:
@@ -223,7 +225,10 @@ def _fetch(
             room -= len(blob)
             moment, data = seal.unseal(name, blob, key)
         except DamagedEntry as error:
-            cure = "remove it with `kcl remote rm`, or forget that key with `kcl key forget NAME`"
+            cure = (
+                f"remove it with `kcl remote rm {name[:12]} --key {key.name}`, "
+                "or forget that key with `kcl key forget NAME`"
+            )
             words = f"the pack {name[:12]} of {key.name} was not loaded: {error}; {cure}"
             yield key, None, "", words
         except Exception as error:

@@ -9,8 +9,8 @@
     project   = the name of the project, for listings alone
     bundle    = as in `kcl.bundle.format`; its entries stand in the order of their last use
 
-The name has no device in it, because code is the same for all devices: a pack has the entries of all devices from which
-was pushed. A wrong name costs only time, since each entry in a pack is found by its own key.
+The name has no device in it, because the key of the code is looked up before a device is known: a pack has the entries of
+all devices from which was pushed. A wrong name costs only time, since each entry in a pack is found by its own key.
 
 The public half of a key is written as `NAME:base64`. The secret half is a file in a folder beside the settings file.
 """

@@ -211,6 +211,17 @@ class TestParameters:
             with pytest.raises(TypeError, match=words):
                 plain(given, **named)
 
+    def test_queue_as_default(self, queue):
+        """A queue is refused as a default, too, unless the call gives another value."""
+
+        @kcl.kernel
+        def defaulted(where=queue):
+            return where
+
+        with pytest.raises(TypeError, match=r"^defaulted\(...\) makes a kernel, "):
+            defaulted()
+        assert defaulted(where=queue.context).name == "defaulted"
+
     @pytest.mark.parametrize(
         ("name", "call"), [("executor", r"\(queue, \.\.\.\)"), ("prepare", r"\.prepare\(\.\.\.\)")]
     )

@@ -156,6 +156,17 @@ class Source:
     ('(round_up(n, 64),)', '64')
     """
 
+    __slots__ = (
+        "arguments",
+        "build_options",
+        "code",
+        "entry",
+        "global_size",
+        "include_dirs",
+        "local_size",
+        "path",
+    )
+
     def __init__(
         self,
         code: str,
@@ -223,7 +234,7 @@ class Source:
             "path",
             *(("global_size", "local_size") if "arguments" in changed else ()),
         )
-        same = {name: value for name, value in vars(self).items() if name not in other}
+        same = {name: getattr(self, name) for name in self.__slots__ if name not in other}
         source = Source(self.code, entry=entry, **(same | changed))
         source.path = self.path
         return source

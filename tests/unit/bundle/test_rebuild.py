@@ -26,20 +26,19 @@ def place(tmp_path):
 def done(platform_name):
     """Rebuild programs for the platform of the test; return what became of each, by kernel."""
 
-    def done(programs):
-        found = rebuild.of_programs(programs, device=PLATFORMS[platform_name])
+    def done(programs, jobs=None):
+        found = rebuild.of_programs(programs, jobs, device=PLATFORMS[platform_name])
         assert len({one.kernel for one in found}) == len(found)
         return {one.kernel: one for one in found}
 
     return done
 
 
-def test_crash(queue, place, done, monkeypatch):
+def test_crash(queue, place, done):
     """A launch that crashes costs its child alone, and its program is stored all the same."""
     bodies = {"fine": FINE, "crashing": CRASHES, "other": "x[i] += 2;"}
     given = entries(queue, place, *[kernel(name, body) for name, body in bodies.items()])
-    monkeypatch.setattr(rebuild, "_MOST_JOBS", 1)
-    found = done(given)
+    found = done(given, 1)
     assert {one.verdict.outcome for one in found.values()} == {builder.BUILT}
     assert found["fine"].launch == found["other"].launch == ""
     assert "crashes" in found["crashing"].launch

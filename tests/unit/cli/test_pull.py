@@ -80,14 +80,16 @@ def test_key(tmp_path):
 
 @pytest.mark.usefixtures("address")
 def test_damaged(tmp_path):
-    """The fault of a damaged pack names the command that lets a push start it over."""
+    """A pull names the command that removes a damaged pack; a push starts it over, and says so."""
     name = seal.pack_name(NAME, seal.UNSIGNED)
     (tmp_path / "remote" / name).parent.mkdir()
     (tmp_path / "remote" / name).write_bytes(b"no pack")
     cure = f"remote rm {name[:12]} --key unsigned"
-    assert f"kcl {cure}" in run("push", code=1).output
-    run(*cure.split(), "--yes")
-    assert "pushed: 1 entry" in run("push").output
+    assert f"kcl {cure}" in " ".join(run("pull", code=1).output.split())
+    said = run("push").output
+    assert "pushed: 1 entry" in said
+    assert "the own pack was damaged: it starts over" in said
+    assert run(*cure.split(), "--yes").output.endswith("1 pack removed\n")
 
 
 def test_fault(monkeypatch, address, tmp_path):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.one_platform
 
 def test_cache(file, platform_name):
     words = ("--device", PLATFORMS[platform_name])
-    for given in ((file,), ()):
+    for given in ((file,), ("-j", "1")):
         done = run("rebuild", *given, *words)
         assert done.exit_code == 0, done.output
         assert "1 program there before" in done.output
@@ -58,6 +58,7 @@ def test_not_built(file):
 
 def test_wrong_use(file):
     assert run("rebuild", "--to", file).exit_code == 2
+    assert run("rebuild", file, "-j", "0").exit_code == 2
     done = run("rebuild", file, "--device", "nobody")
     assert (done.exit_code, "no device" in done.output) == (1, True)
     damaged = file.with_name("damaged.kclb")

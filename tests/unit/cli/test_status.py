@@ -157,6 +157,17 @@ def test_faults(tmp_path, path, words):
     assert words in status(code=1)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="without mode bits")
+def test_fault_of_a_layer_that_is_off(tmp_path, monkeypatch):
+    """A directory that others can write is a fault, also while nothing is looked up there."""
+    place = tmp_path / "cache" / "pyopencl"
+    place.mkdir(parents=True)
+    (tmp_path / "cache").chmod(0o700)
+    place.chmod(0o777)
+    monkeypatch.setenv("KCL_NO_CACHE", "1")
+    assert "0777" in status(code=1)
+
+
 def test_remote(tmp_path, monkeypatch):
     assert "remote file" not in status()
     address = (tmp_path / "remote").as_uri()

@@ -85,6 +85,29 @@ class TestPureResult:
         assert one.evidence().site == f"test_pure.py:{recipe.__code__.co_firstlineno}"
 
 
+MISS = """
+import json, sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+@kcl.kernel(pure=True, version="1")
+def one():
+    text = "kernel void one(global int *x) { x[get_global_id(0)] = 1; }"
+    x = kcl.Array("x", np.int32, 4, "out")
+    return kcl.Source(text, entry="one", arguments=[x], global_size=4)
+
+_event, (x,) = one()(cl.CommandQueue(cl.create_some_context(interactive=False)), out_host=True)
+assert x.tolist() == [1] * 4 and kcl.stats()["generator"]["misses"] == 1
+print(json.dumps("kcl.frontends.loopy.translation" in sys.modules))
+"""
+
+
+@pytest.mark.one_platform
+def test_a_miss_of_opencl_imports_nothing_that_generates_of_loopy(child):
+    assert child.json(MISS) is False
+
+
 def of_loopy():
     import loopy as lp
 

@@ -35,6 +35,14 @@ class TestDeclare:
         with pytest.raises(TypeError, match=match):
             kcl.kernel(**{"pure": True, "version": "1", **declared})
 
+    @pytest.mark.parametrize(
+        ("depends", "kept"), [(np.array([1, 2]), (1, 2)), ((one for one in ()), ())]
+    )
+    def test_depends(self, depends, kept):
+        """Whatever is iterable is taken; what is empty counts as nothing declared."""
+        declared = {"version": "1", "pure": bool(kept)}
+        assert kcl.kernel(depends=depends, **declared)(constant).declared["depends"] == kept
+
     def test_below(self):
         """The function that the user wrote is found below decorators; a class that was wrapped is none."""
         inner = functools.wraps(constant)(lambda: None)

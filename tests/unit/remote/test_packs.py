@@ -299,14 +299,13 @@ class TestPush:
         assert {*here.packed()} == {"one", "two"}
 
     def test_damaged_pack(self, here, monkeypatch):
-        """A damaged pack of the own key is an error with its cure; one damaged read loses nothing."""
+        """A damaged pack of the own key starts over, and a remark says so; one damaged read loses nothing."""
         here.pushes("one")
         store, name, _blob = here.pack()
         store.put(name, b"no pack")
-        with pytest.raises(RemoteFault, match="kcl remote rm"):
-            here.pushes("two")
-        store.delete(name)
-        assert packs.push(NAME, here.address).entries == 1
+        outcome = here.pushes("two")
+        assert (outcome.entries, outcome.fault) == (1, "")
+        assert "the own pack was damaged: it starts over" in outcome.remark
         assert here.packed() == ["two"]
         look, reads = stores.FileStore.look, []
 
@@ -316,9 +315,36 @@ class TestPush:
             return (blob[:-1] if len(reads) == 1 else blob), mark
 
         monkeypatch.setattr(stores.FileStore, "look", damaged)
-        assert here.pushes("three").entries == 1
+        outcome = here.pushes("three")
+        assert (outcome.entries, "damaged" in outcome.remark) == (1, False)
         assert len(reads) == 3  # the last time as it is put
         assert {*here.packed()} == {"two", "three"}
+
+    def test_damaged_pack_of_another_writer(self, here, monkeypatch):
+        """What another process puts in place of the damaged pack is kept."""
+        here.pushes("one")
+        store, name, whole = here.pack()
+        store.put(name, b"no pack")
+        put = stores.FileStore.put
+
+        def put_late(self, *given):
+            monkeypatch.setattr(stores.FileStore, "put", put)
+            put(self, name, whole)
+            return put(self, *given)
+
+        monkeypatch.setattr(stores.FileStore, "put", put_late)
+        outcome = here.pushes("two")
+        assert (outcome.entries, "damaged" in outcome.remark) == (1, False)
+        assert {*here.packed()} == {"one", "two"}
+
+    def test_damaged_pack_beside_others(self, here, mine):
+        """A damaged pack is replaced also if the packs of others have all entries."""
+        here.pushes("one")
+        mine.pushes("two")
+        store, name, _whole = mine.pack()
+        store.put(name, b"no pack")
+        assert mine.pushes("one").entries == 1
+        assert mine.packed() == ["one"]
 
     def test_bound(self, here, monkeypatch):
         """Where there is too much, entries go, the least recently used first; what fits into no pack is said."""

@@ -138,7 +138,6 @@ def outcomes(tuning):
 # What is known of a kind, how it is tuned again, and whether the earlier outcome stands.
 BELIEVED = [
     ("no name", {}, {}, True),
-    ("no name", {}, {"again": True}, False),
     ("no name", {}, {"tolerance": 0.5}, False),
     ("no name", {"codes": ("-",)}, {}, False),
     ("no name", {"terms": "-"}, {}, False),
@@ -191,14 +190,18 @@ class TestOutcomes:
             note(kind, **change)
             files = files_of(kernel, x=vectors()[0])
             again = tuner._Tuner(files, table, 2, Given([]), options.get("tolerance"))
-            if not options.get("again"):
-                again.read_outcomes()
+            again.read_outcomes()
             found = again._trial({"kind": kind})
             case = f"{kind}: {change} {options}"
             assert (found.verdict.detail == "as before") is is_believed, case
             assert len(again._before) == is_believed, case
             files.close()
             table.put_facts([*facts.values()])
+        note("no name")
+        tuning = tune(kernel, queue, search=Given([{"kind": "no name"}]), again=True)
+        assert (tuning.tried[0].outcome, tuning.known) == ("does not build", 0)
+        assert tuning.tried[0].detail != "as before"
+        table.put_facts([*facts.values()])
         # An outcome is not younger for being believed.
         date = note("even", 29, outcome="crashes")
         table.put(table.refresh().rows[0]._replace(unfinished=True))

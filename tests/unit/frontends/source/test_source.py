@@ -34,6 +34,21 @@ class TestDeclarations:
         assert (one.entry, one.global_size, one.local_size) == ("f", "(n,)", "(1,)")
         assert (one.build_options, one.include_dirs, one.path) == (("-DA",), ("here",), None)
 
+    def test_misspelt_attribute(self):
+        """An attribute that a Source does not have cannot be set: nobody would read it."""
+        with pytest.raises(AttributeError, match="local_sise"):
+            source().local_sise = "(64,)"
+
+    def test_subclass(self):
+        """Another kernel of the text of a subclass takes over declarations alone."""
+
+        class Named(kcl.Source):
+            pass
+
+        one = Named("kernel void f() {} kernel void g() {}", entry="f", arguments=[], global_size=1)
+        one.note = "mine"
+        assert one.kernel("g").entry == "g"
+
     @pytest.mark.parametrize(
         "text",
         [
