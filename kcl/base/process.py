@@ -190,9 +190,12 @@ def _keep_interrupt() -> None:
     """Let a program that Ctrl-C has ended die of it, as shells expect.
 
     Python forgets that it has to, if a text is evaluated at the exit, as a NamedTuple does. It notes such an end again
-    when a text raises the error. A session at a prompt survives Ctrl-C.
+    when a text raises the error. A session at a prompt survives Ctrl-C. So does a program that prints the error: then
+    the trace begins at a frame that another one called.
     """
-    if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+    trace = getattr(sys, "last_traceback", None)
+    has_ended = trace is not None and trace.tb_frame.f_back is None and not hasattr(sys, "ps1")
+    if has_ended and sys.last_type is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")
 

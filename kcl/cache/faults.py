@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import sys
 import time
+import traceback
 import warnings
 from contextlib import suppress
 from types import FrameType
@@ -148,21 +150,17 @@ def _cause(error: Exception) -> str:
 
 
 def is_of_a_handler(error: Exception) -> bool:
-    """Return True if an error rose in a handler of a signal, which Python calls with a number and a frame."""
-    trace = error.__traceback__
-    while trace is not None and not _is_handler(trace.tb_frame):
-        trace = trace.tb_next
-    return trace is not None
-
-
-def _is_handler(frame: FrameType) -> bool:
-    code, values = frame.f_code, list[object]()
-    # The flag is that of `*arguments`.
-    for name in code.co_varnames[: code.co_argcount + bool(code.co_flags & 0x04)]:
-        value = frame.f_locals.get(name)
-        values += value if isinstance(value, tuple) else [value]
-    # A method has itself before.
-    return any(isinstance(value, FrameType) for value in values[1:3])
+    """Return True if an error rose in a handler of a signal: a present one, or a function that got a number and a frame."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    # The function of a `functools.partial`.
+    codes = {getattr(getattr(one, "func", one), "__code__", None) for one in handlers}
+    for frame, _line in traceback.walk_tb(error.__traceback__):
+        # A method has itself before.
+        names = frame.f_code.co_varnames[: frame.f_code.co_argcount][1:3]
+        is_called_so = any(isinstance(frame.f_locals.get(name), FrameType) for name in names)
+        if is_called_so or frame.f_code in codes:
+            return True
+    return False
 
 
 def site_words(refused: str) -> str:

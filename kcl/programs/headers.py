@@ -27,20 +27,23 @@ _INCLUDE = re.compile(
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
 # A comment over several lines, which stands as a NUL, in a directive that the compiler does not read word by word.
 _IN_DIRECTIVE = re.compile(
-    rf"^{_BLANK}*#(?!{_BLANK}*(?:define|undef|if|ifdef|ifndef|elif|else|endif|include|import)\b)[^\n]*\0",
+    rf"^{_BLANK}*#(?!{_BLANK}*(?:define|undef|if|ifdef|ifndef|elif|else|endif|include|import"
+    rf"|pragma{_BLANK}+(?:OPENCL|unroll|once))\b)[^\n]*\0",
     re.M,
 )
-_OWN_PATH = re.compile(r"__(?:FILE__|builtin_FILE|builtin_source_location)")
+# The name and the text of a macro, in a text or in a build option.
+_DEFINE = re.compile(rf'(?:#{_BLANK}*define|-D)[ \t\f\v"]*(\w+)(.*)')
 _NUMBER = re.compile(r"(?<![\w'])\d[\w.]*'\w")
-_NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
+_NAME = re.compile(r"\"[^\"'\\\n]+\"|<[^>\"'\\\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
-_MARKS = re.compile(r"[\"'\\]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
-_ASM = re.compile(r"asm(?:__)?\b")
-_PLAIN_ESCAPE = re.compile(r"\\[nrt\"'\\]")
-# A word of the assembler that may be a directive, or the begin of one. Numbers and the words of PTX for types are none.
-_DIRECTIVE = re.compile(r"(?<!\w)\.(?!\d|reg|pred|[busf]\d)")
+_ASM = r"asm(?:__)?\b"
+# An escape of a control character, a backslash or an apostrophe: no directive is made of these.
+_PLAIN_ESCAPE = re.compile(r"\\(?:[nrtabfv'\\]|0?[0-3]?[0-7](?![0-7]))")
+# A word of the assembler that may be a directive, or the begin of one. None are: numbers, the words of PTX for types, and
+# a dot before a blank or a sign that no directive begins with.
+_DIRECTIVE = re.compile(r"(?<!\w)\.(?![\d\s.*,;:!?)]|reg|pred|[busf]\d)")
 # Each pattern begins with a fixed text: such a pattern is found quickly in a text of 100 kB.
 _UNREADABLE = (
     (
@@ -60,6 +63,9 @@ _UNREADABLE = (
         "holds a raw string, which may hide a comment; write it without",
     ),
 )
+_OWN_PATHS = frozenset({"__FILE__", "__builtin_FILE", "__builtin_source_location"})
+_OWN_PATH = "__FILE__|__builtin_(?:FILE|source_location)"
+_ASMS = ("asm", "__asm", "__asm__")
 # The names that `##` must not make of the words of a program.
 _BUILT_IN = (
     "__has_include",
@@ -68,8 +74,10 @@ _BUILT_IN = (
     "__DATE__",
     "__TIME__",
     "__TIMESTAMP__",
-    "__FILE__",
+    *_OWN_PATHS,
+    *_ASMS,
 )
+_ALL_BUILT_IN = " ".join(_BUILT_IN)
 # Further directories in which a driver may look.
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
@@ -119,12 +127,11 @@ class _Scan:
         # The number of the part of each path, and of each file, which may have several paths.
         self.seen: dict[str, int] = {}
         self._numbers: dict[tuple[int, int], int] = {}
-        options = " ".join(flags)
-        # The name and the code of each text, the texts without those of the system, and the last text that pastes words.
-        self._codes = [("a build option", options)]
-        self._own = [options]
-        self._pasting = ""
-        self._has_own_path = _OWN_PATH.search(options) is not None
+        # One option a line. An apostrophe opens no text here.
+        options = "\n".join(flags).replace(" -D", "\n-D").replace("'", " ")
+        # The name and the code of the options, the source, then the headers; and these without those of the system.
+        self._texts = [("a build option", options)]
+        self._own = [*self._texts]
         self._scan("the source", "", source)
         self._close()
 
@@ -134,10 +141,8 @@ class _Scan:
         `place` is the directory of a header, in which `#include "..."` looks first; empty for the source.
         """
         code = _code(name, text)
-        self._codes.append((name, code))
-        self._own += [] if place.startswith(_SYSTEM) else [code]
-        self._has_own_path |= _OWN_PATH.search(code) is not None
-        self._pasting = name if "##" in code else self._pasting
+        self._texts.append((name, code))
+        self._own += [] if place.startswith(_SYSTEM) else [(name, code)]
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -146,35 +151,43 @@ class _Scan:
                     f"{name} has `#{directive} {rest.strip()}`: not resolved; write an #include"
                 )
             if written is None:
-                raise UnknownInput(f"{name} names a header by `{rest.strip()}`; write the name")
-            if _MARKS.search(written.group()[1:-1]):
                 raise UnknownInput(
-                    f"{name} names a header with a quote or a backslash: {rest.strip()}"
+                    f"{name} names a header by `{rest.strip()}`; write the name, without quotes or backslashes in it"
                 )
-            self._follow(written.group(), name, place)
+            self._follow(written[0], name, place)
 
     def _close(self) -> None:
         """Judge all texts together: one may paste the words of another, or use its macros."""
-        self._refuse_directives()
-        if self._pasting and _can_paste(" ".join(self._own)):
+        pasting = next((name for name, code in self._texts if _has("##", code)), "")
+        made = _pasted(frozenset().union(*[_pieces(code) for _name, code in self._own if pasting]))
+        if not made.issubset(_ASMS):
             raise UnknownInput(
-                f"{self._pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
+                f"{pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
             )
-        if self.seen and self._has_own_path:
+        # The assembler may read a file by a directive. Macros put its text together across files, so each piece counts.
+        has_asm = made or any(_has(_ASM, code) for _name, code in self._texts)
+        for name, code in self._own if has_asm else ():
+            if written := _directive(code):
+                raise UnknownInput(f"{name} may let the assembler read a file, by {written}")
+        if self.seen and self._has_own_path(pasting != ""):
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
-    def _refuse_directives(self) -> None:
-        """Raise UnknownInput if the assembler may get a directive: one may read a file.
-
-        Macros put texts together across files. So each piece counts in which a directive may begin, or is escaped.
-        """
-        has_asm = any(_ASM.search(code) for _name, code in self._codes)
-        for name, code in self._codes if has_asm else ():
-            for written in _COMMENT.findall(_INCLUDE.sub("", code)):
-                text = _PLAIN_ESCAPE.sub(" ", written)
-                if "\\" in text or _DIRECTIVE.search(text):
-                    raise UnknownInput(f"{name} may let the assembler read a file, by {written}")
+    def _has_own_path(self, is_pasting: bool) -> bool:
+        """Return True if a header may use its own path, by a macro of the options or the source too."""
+        codes = [code for _name, code in self._texts]
+        in_options, in_source, *in_headers = (_has(_OWN_PATH, code) for code in codes)
+        if not (in_options or in_source):
+            return any(in_headers)
+        names, known = _OWN_PATHS, frozenset[str]()
+        macros = _DEFINE.findall("\n".join(codes[:2]))
+        while names != known:
+            known = names
+            names |= {name for name, text in macros if not known.isdisjoint(_WORD.findall(text))}
+        # A header may put the name of a macro together.
+        return (is_pasting and names != _OWN_PATHS) or not names.isdisjoint(
+            _WORD.findall("\n".join(codes[2:]))
+        )
 
     def _follow(self, written: str, name: str, place: str) -> None:
         """Resolve one header, read it, and scan it in turn."""
@@ -204,7 +217,7 @@ class _Scan:
         self.files[path] = hashlib.sha256(data).hexdigest()
         # `#pragma once` and `#import` know a file by its inode.
         first = self._numbers.setdefault((status.st_dev, status.st_ino), number)
-        value = self.files[path] if first == number else f"as number {first}"
+        value = self.files[path] + ("" if first == number else f", as number {first}")
         self.parts.append(Part(f"header {header}", value))
         self._scan(header, os.path.dirname(path), data.decode("utf-8", "replace"))
 
@@ -236,15 +249,16 @@ class _Scan:
         return path
 
 
-# Cached, since programs made from templates share the headers of their library.
+# Cached, since programs made from templates share the headers of their library. So are the functions below.
 @functools.lru_cache(maxsize=64)
 def _code(name: str, text: str) -> str:
     """Return a text without comments and continued lines; raise UnknownInput if it may read more than headers."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if "\0" in lines or "\n\r" in lines:
         raise UnknownInput(f"{name} has a NUL or mixed line ends, which may hide a directive")
-    lines = lines.replace("\r", "\n")
-    code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
+    code = _COMMENT.sub(
+        lambda match: _blanked(match, name), _CONTINUED.sub("", lines.replace("\r", "\n"))
+    )
     if _IN_DIRECTIVE.search(code):
         raise UnknownInput(
             f"{name} begins a comment of several lines in a directive; put it before"
@@ -262,7 +276,7 @@ def _code(name: str, text: str) -> str:
 
 def _blanked(match: re.Match[str], name: str) -> str:
     """Replace a comment by blanks; a string literal stays."""
-    written = match.group()
+    written = match[0]
     if written[0] == "/":
         return ("\0" if "\n" in written else " ") * len(written)
     if "/*" in written and (len(written) == 1 or written[-1] != written[0]):
@@ -270,15 +284,33 @@ def _blanked(match: re.Match[str], name: str) -> str:
     return written
 
 
-def _can_paste(code: str) -> bool:
-    """Return True if words of the code, put together, are one of the names."""
-    words = {word for word in _WORD.findall(code) if any(word in name for name in _BUILT_IN)}
-    words -= {*_BUILT_IN}
-    return (
-        any(map(re.compile(f"(?:{'|'.join(sorted(words))})+").fullmatch, _BUILT_IN))
-        if words
-        else False
-    )
+@functools.lru_cache(maxsize=256)
+def _has(pattern: str, code: str) -> bool:
+    return re.search(pattern, code) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _pieces(code: str) -> frozenset[str]:
+    """Return the words of a code that are a piece of a name in `_BUILT_IN`."""
+    words = {*_WORD.findall(code)}.difference(_BUILT_IN)
+    return frozenset(word for word in words if word in _ALL_BUILT_IN)
+
+
+@functools.lru_cache(maxsize=64)
+def _pasted(pieces: frozenset[str]) -> set[str]:
+    """Return the names in `_BUILT_IN` that pieces, put together, make."""
+    return {*filter(re.compile(f"(?:{'|'.join(pieces)})+").fullmatch, _BUILT_IN)}
+
+
+@functools.lru_cache(maxsize=64)
+def _directive(code: str) -> str:
+    """Return the first literal in which a directive may begin, or that is escaped; empty if there is none."""
+    for written in _COMMENT.findall(_INCLUDE.sub("", code)):
+        # Another literal may follow an escaped quote, in a build option.
+        text = _PLAIN_ESCAPE.sub(" ", written).replace('\\"', '"')
+        if written[0] != "'" and ("\\" in text or _DIRECTIVE.search(text)):
+            return str(written)
+    return ""
 
 
 def _system_directories() -> list[str]:

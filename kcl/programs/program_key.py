@@ -28,20 +28,18 @@ _HEADER = "header "
 # A program reads other files, or the time, only by one of these words, or by a word that a continued line cuts or that
 # `##` (also written as a digraph or trigraph) puts together. "incbin" is the assembler's.
 _READING = (
-    *(
-        "include",
-        "import",
-        "embed",
-        "incbin",
-        "__DA",
-        "__TI",
-        "__h",
-        "##",
-        "%:",
-        "??=",
-        "??/",
-        "\0",
-    ),
+    "include",
+    "import",
+    "embed",
+    "incbin",
+    "__DA",
+    "__TI",
+    "__h",
+    "##",
+    "%:",
+    "??=",
+    "??/",
+    "\0",
 )
 # Both patterns begin with a fixed text: such a pattern is found quickly in a text of 100 kB.
 _ASM = r"asm(?:__)?\b"
@@ -125,11 +123,8 @@ def first_kernel(source: str) -> str:
 @functools.lru_cache(maxsize=4)
 def may_read(source: str) -> bool:
     """Return True if the preprocessor might read anything but `source`."""
-    if any(word in source for word in _READING):
-        return True
-    return any(
-        mark in source and re.search(pattern, source) is not None
-        for mark, pattern in _HIDING.items()
+    return any(word in source for word in _READING) or any(
+        mark in source and re.search(pattern, source) for mark, pattern in _HIDING.items()
     )
 
 

@@ -60,6 +60,11 @@ _MEMOS = {"fields", "CACHING_ENABLED", FACED}
 _DISK = "pytools.persistent_dict"
 # Builtins by which a program talks to somebody. It may replace them, and no text depends on them.
 _TALKING = frozenset({"print", "input", "breakpoint", "__import__"})
+# Builtins of another name or module, and the classes of the others that can be called.
+_ALIASES, _KINDS = (
+    frozenset({"EnvironmentError", "IOError", "WindowsError", "__loader__"}),
+    {type, type(len)},
+)
 # A thread in one of these modules is on its way into a generator. In the last one it waits for the others.
 _WAYS, _WAITING = frozenset({"kcl.cache.lookup", "kcl.frontends.loopy.face"}), "kcl.foreign"
 
@@ -75,11 +80,18 @@ class Builtins(Holder):
     def __init__(self) -> None:
         # `open` is the last one that Python makes. What is behind it was put there later, or talks to somebody, too.
         names = [name for name in takewhile("open".__ne__, vars(builtins)) if name not in _TALKING]
-        super().__init__("builtins", builtins, {name: vars(builtins)[name] for name in names})
+        super().__init__("builtins", builtins, {name: _original(name) for name in names})
 
     def now(self) -> dict[Any, Any]:
         """Return what these names are now."""
         return {name: value for name, value in super().now().items() if name in self.held}
+
+
+def _original(name: str) -> Any:
+    """Return a builtin, or `_UNKNOWN` for a callable that is not Python's own of this name."""
+    value = vars(builtins)[name]
+    is_own = type(value) in _KINDS and (value.__module__, value.__name__) == ("builtins", name)
+    return value if is_own or name in _ALIASES or not callable(value) else _UNKNOWN
 
 
 _BUILTINS = id(builtins), Builtins
@@ -100,6 +112,8 @@ class TakenGenerators(process.LockedState):
         # What `as_imported` puts back, by the same places: the arguments of `_put`. And the thread in its block, or 0.
         self.restored: dict[Any, tuple[Any, Contents, Contents, int]] = {}
         self.thread = 0
+        # The changes for which a call waited in vain to be alone.
+        self.waited: Changes = {}
 
     def put_back(self) -> None:
         """Put the program's changes back, at the end of `as_imported`."""
@@ -193,8 +207,8 @@ def _take() -> None:
         # A program, or its import hook, put these there. What was in their place is not known.
         names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
         names += [] if baseline.is_loaded_by_python(holder.thing) else [_LOADER]
-        if names:
-            holder.held |= dict.fromkeys(names, _UNKNOWN)
+        holder.held |= dict.fromkeys(names, _UNKNOWN)
+        if names or isinstance(holder, Builtins):
             _compare([holder])
         bases = parts_of(holder.thing)["__bases__"] if isinstance(holder.thing, type) else ()
         if not all(_is_first_base(holder.thing, base) for base in bases):
@@ -406,7 +420,10 @@ def as_imported() -> Iterator[bool]:
     try:
         # From now on the others wait, see `refuse`.
         state.thread = get_ident()
-        is_alone = _BUILTINS not in state.differing and locks.wait(_is_alone, lambda: _PATIENCE)
+        # Each of a hundred records would wait as long for the same thread.
+        longest = 0.0 if changes.keys() == state.waited.keys() else _PATIENCE
+        is_alone = _BUILTINS not in state.differing and locks.wait(_is_alone, lambda: longest)
+        state.waited = {} if is_alone else changes
         with state.lock:
             for place, (holder, names) in state.differing.items() if is_alone else ():
                 thing, held, before = holder.thing, holder.held, holder.now()

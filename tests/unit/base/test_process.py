@@ -216,7 +216,7 @@ two(), shared(), process.own(Failing)(), three(), two(), one()
 
     @pytest.mark.skipif(os.name != "posix", reason="no process ends by a signal here")
     def test_interrupted(self, child):
-        """A program that Ctrl-C has ended dies of it, whatever the states do at exit."""
+        """A program that Ctrl-C has ended dies of it, whatever the states do at exit; one that printed it ends well."""
         code = """from kcl.base import process
 class Evaluating:
     def at_exit(self):
@@ -226,6 +226,10 @@ raise KeyboardInterrupt
 """
         done = child.python("-c", code)
         assert (done.stdout, done.returncode) == ("3\n", -signal.SIGINT)
+        printed = "import code\ncode.InteractiveInterpreter().runsource('raise KeyboardInterrupt')"
+        done = child.python("-c", code.replace("raise KeyboardInterrupt", printed))
+        assert "KeyboardInterrupt" in done.stderr
+        assert (done.stdout, done.returncode) == ("3\n", 0)
 
     @forks
     def test_forked_child(self, child):

@@ -1,5 +1,6 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
+import functools
 import signal
 import threading
 
@@ -141,7 +142,9 @@ class TestFaults:
         with pytest.raises(CacheFault):
             layer(directories[0]).publish(KEY.digest, ENTRY)
 
-    @pytest.mark.parametrize("form", ["function", "method", "any"])
+    @pytest.mark.parametrize(
+        "form", ["function", "method", "any", "replaced", "deleted", "keywords", "partial"]
+    )
     def test_of_a_handler(self, tmp_path, form):
         """What a handler of a signal raises is the program's, such as a time-out, and no fault of a store."""
 
@@ -152,11 +155,30 @@ class TestFaults:
             def ring(self, number, frame):
                 expire(number, frame)
 
-            def any(*given):
-                expire(*given[1:])
+            def any(*_given, words="the program's"):
+                raise TimeoutError(words)
+
+            def deleted(self, number, frame):
+                del number, frame
+                raise TimeoutError("the program's")
+
+        def replaced(_number, _frame):
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            raise TimeoutError("the program's")
+
+        def keywords(*_given, words="the program's"):
+            raise TimeoutError(words)
 
         alarm = Alarm()
-        handler = {"function": expire, "method": alarm.ring, "any": alarm.any}[form]
+        handler = {
+            "function": expire,
+            "method": alarm.ring,
+            "any": alarm.any,
+            "replaced": replaced,
+            "deleted": alarm.deleted,
+            "keywords": keywords,
+            "partial": functools.partial(functools.partial(alarm.deleted)),
+        }[form]
         before = signal.signal(signal.SIGUSR1, handler)
         try:
             with pytest.raises(TimeoutError, match="the program's"):

@@ -98,6 +98,8 @@ class TestParts:
             '#include "a.h"\r\n',
             '\ufeff#include "a.h"',
             '#define A 1 /* one\n*/\n#include "a.h"',
+            '#pragma OPENCL EXTENSION cl_khr_fp64 : enable /* one\n*/\n#include "a.h"',
+            '#pragma unroll /* one\n*/\n#include "a.h"',
         ],
     )
     def test_as_the_preprocessor(self, tree, source):
@@ -151,8 +153,16 @@ class TestChanges:
             ("", "__builtin_FILE()", (), True),
             ("#define HERE __FILE__\n", "HERE", (), True),
             ("", "HERE", ("-DHERE=__FILE__",), True),
+            ("#define HERE __FILE__\n", "THERE", ("-DX=1", "-DTHERE=HERE"), True),
+            ("#define THERE HERE\n", "THERE", ("", " -DX -D HERE=__FILE__"), True),
+            ("#define J(a) HE##a\n#define HERE __FILE__\n", "J(RE)", (), True),
+            ("#define HERE __FILE__\nkernel void f() { HERE; }\n", "", (), False),
+            ("#define NONE 1\n", "NONE __LINE__", ("-DHERE=__FILE__",), False),
         ],
-        ids=["plain", "path", "function", "macro", "option"],
+        ids=[
+            *("plain", "path", "function", "macro", "option", "chain", "beside", "pasted"),
+            *("in the source", "another"),
+        ],
     )
     def test_place(self, tree, source, text, flags, counts):
         """The same headers in another directory are the same parts, unless one uses its own path."""
@@ -173,6 +183,14 @@ class TestChanges:
             link(root / "one" / "a.h", other)
             found.append(values(source, root / "one"))
         assert found[0] != found[1] == found[2]
+
+    def test_one_number_of_two_files(self, tree, monkeypatch):
+        """The content of a header counts on a file system that gives two files one number."""
+        status = os.stat(tree(one__a_h="1", one__b_h="2") / "one" / "a.h")
+        monkeypatch.setattr(os, "fstat", lambda _file: status)
+        before = values(A + B, "one")
+        tree(one__b_h="3")
+        assert values(A + B, "one") != before
 
 
 class TestAbsent:
@@ -207,6 +225,14 @@ class TestAbsent:
         assert (before[:3], before[3] != after[3]) == (after[:3], True)
         tree(one__a_h="3")
         assert names(self.SOURCE, root / "one") == ["header a.h"]
+
+    def test_system_asm(self, tree, monkeypatch):
+        """A directive in the system's headers counts as the system's; one in another text is refused beside them."""
+        root = tree(system__a_h='int f(void) asm(".f\\x20");', one__b_h='#define DOT "."')
+        monkeypatch.setattr(headers, "_SYSTEM", (str(root / "system"),))
+        assert names(self.SOURCE, root / "one") == ["header a.h"] * 2
+        with pytest.raises(UnknownInput, match=r"b\.h may let the assembler"):
+            names(self.SOURCE + '#include "b.h"', root / "one")
 
     def test_system_pastes(self, tree, monkeypatch):
         """The C library pastes names in its headers, and is not refused for it; another header is."""
@@ -261,6 +287,16 @@ class TestUnknown:
                 f'#define D {dot}\nvoid f(void) {{ asm("nop\\n" D "incbin \\"a.h\\""); }}'
                 for dot in (r'"."', r'"\x2e"', r'"\056"', r'"\u002e"', '".in" "c"')
             ),
+            *(
+                f'#define J(a, b) a##b\nvoid f(void) {{ J({asm})(".inc" "bin \\"a.h\\""); }}'
+                for asm in ("__as, m__", "a, J(s, m)", "asm, __")
+            ),
+            *(
+                f"#define J(a, b) a##b\nconstant char *at = J({pieces})();"
+                for pieces in ("__builtin_, FILE", "__builtin_source, _location")
+            ),
+            'void f(void) { asm("nop{|;.}incbin \\"a.h\\"" :); }',
+            'void f(void) { asm("nop\\n.{incbin|} \\"a.h\\"" :); }',
             'asm(".macro m x\\n.\\\\x \\"a.h\\"\\n.endm\\nm incbin");',
         ],
     )
@@ -293,6 +329,9 @@ class TestUnknown:
                 names(source, root / "one")
         with pytest.raises(UnknownInput, match="build option"):
             headers.header_parts(asm, [], ['-DDOT="."'])
+        for option in (r'-D"DOT=\".\""', "-DA=' -DDOT=\".\" -DB='"):
+            with pytest.raises(UnknownInput, match="build option"):
+                headers.header_parts(asm, [], [option])
         assert names('#include "dot.h"', root / "one") == ["header dot.h"]
 
     @pytest.mark.parametrize(
@@ -302,6 +341,17 @@ class TestUnknown:
             '__asm__ volatile ("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=r"(a) : "r"(b));',
             "#include <pyopencl-random123/philox.cl>",
             'int plasma; constant char *s = "\\x2e";',
+            *(
+                f'void f(char *c) {{ asm("mov.u32 %0, %%clock;" : "=r"(x)); {beside}; }}'
+                for beside in (
+                    r'printf("x: %d...\n", x)',
+                    r'printf("(%d).\n", x)',
+                    'printf("%.*f", 3, x)',
+                    r"c[0] = '\0'",
+                    r"c[0] = '\x2e'",
+                    r'printf("\a\t\0\033[0m")',
+                )
+            ),
         ],
     )
     def test_instructions(self, source):

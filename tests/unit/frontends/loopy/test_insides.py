@@ -163,23 +163,35 @@ class TestNow:
             monkeypatch.setattr(builtins, name, emit, raising=False)
         assert not changed()
 
-    @pytest.mark.parametrize("first", ["import loopy", ""])
-    def test_early_builtins(self, child, first):
-        """A builtin that the program replaced before kcl came is a change, and stays one."""
+    @pytest.mark.parametrize(
+        ("first", "value"),
+        [
+            ("import loopy", "lambda *given, **more: own(*given, **more)"),
+            ("", "lambda *given, **more: own(*given, **more)"),
+            ("import functools", "functools.partial(own)"),
+            ("import functools", "functools.update_wrapper(functools.partial(own), own)"),
+            ("import math", "math.fsum"),
+        ],
+        ids=["function", "before loopy", "partial", "named", "library"],
+    )
+    def test_early_builtins(self, child, first, value):
+        """A builtin that the program replaced before kcl came is a change, and stays one, whosever the other one is."""
         code = f"""
             import builtins, json
             {first}
-            own = builtins.sorted
-            builtins.sorted = lambda *given, **more: own(*given, **more)
-            builtins._ = builtins.sorted
+            own = builtins.sum
+            mine = {value}
+            import numpy
+            builtins.sum = mine
+            builtins._ = builtins.sum
             import kcl.loopy
             import loopy
             from kcl.frontends.loopy import insides
             found = [[*map(list, insides.now())]]
-            builtins.sorted = own
+            builtins.sum = own
             print(json.dumps([*found, [*map(list, insides.now())]]))
             """
-        assert child.json(code) == [[["builtins", "sorted"]]] * 2
+        assert child.json(code) == [[["builtins", "sum"]]] * 2
 
     def test_builtins_at_an_import(self, monkeypatch):
         """So it is if the first that kcl sees is the end of an import."""
@@ -471,7 +483,14 @@ class TestAsImported:
             # Also for a call within the block.
             with insides.as_imported() as is_inner_whole:
                 assert not is_inner_whole
-        goes_on.set()
+        monkeypatch.setattr(insides, "_PATIENCE", 60)
+        # Nor does the next call wait again, before something else changes.
+        with insides.as_imported() as is_whole:
+            assert not is_whole
+        monkeypatch.setattr(c, "kcl_added", 5, raising=False)
+        threading.Timer(0.2, goes_on.set).start()
+        with insides.as_imported() as is_whole:
+            assert is_whole
         thread.join()
         with insides.as_imported() as is_whole:
             assert is_whole
