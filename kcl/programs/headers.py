@@ -25,13 +25,7 @@ _INCLUDE = re.compile(
     rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M
 )
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
-# A comment over several lines, which stands as a NUL, in a directive that the compiler does not read word by word.
-_IN_DIRECTIVE = re.compile(
-    rf"^{_BLANK}*#(?!{_BLANK}*(?:define|undef|if|ifdef|ifndef|elif|else|endif|include|import)\b)[^\n]*\0",
-    re.M,
-)
 _OWN_PATH = re.compile(r"__(?:FILE__|builtin_FILE|builtin_source_location)")
-_NUMBER = re.compile(r"(?<![\w'])\d[\w.]*'\w")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
 _MARKS = re.compile(r"[\"'\\]")
@@ -51,6 +45,18 @@ _UNREADABLE = (
     (
         re.compile(r"%:|\?\?[=/]"),
         "holds a digraph or trigraph, which may hide a directive; write it without",
+    ),
+    # A comment over several lines stands as a NUL here. In other directives the compiler reads no words, and no comments.
+    (
+        re.compile(
+            rf"^{_BLANK}*#(?!{_BLANK}*(?:define|undef|if|ifdef|ifndef|elif|else|endif|include|import)\b)[^\n]*\0",
+            re.M,
+        ),
+        "begins a comment of several lines in a directive; put it before",
+    ),
+    (
+        re.compile(r"'(?<=[\da-f]')[\da-f]", re.IGNORECASE),
+        "has a quote in a number, which may hide a comment; write it without",
     ),
     (
         re.compile(r'R"[^\s()\\"]*\('),
@@ -116,10 +122,8 @@ class _Scan:
         # The number of the part of each path, and of each file, which may have several paths.
         self.seen: dict[str, int] = {}
         self._numbers: dict[tuple[int, int], int] = {}
-        # The texts of the program, without those of the system, and the last text that pastes words.
-        self._codes = [" ".join(flags)]
-        self._pasting = ""
-        self._has_own_path = _OWN_PATH.search(self._codes[0]) is not None
+        # Each text with its name and its place.
+        self._texts = [("a build option", "", " ".join(flags))]
         self._scan("the source", "", source)
         self._close()
 
@@ -129,9 +133,7 @@ class _Scan:
         `place` is the directory that its own `#include "..."` begin at, empty for the source.
         """
         code = _code(name, text)
-        self._codes += [] if place.startswith(_SYSTEM) else [code]
-        self._has_own_path |= _OWN_PATH.search(code) is not None
-        self._pasting = name if "##" in code else self._pasting
+        self._texts.append((name, place, code))
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -149,11 +151,13 @@ class _Scan:
 
     def _close(self) -> None:
         """Judge all texts together: one may paste the words of another, or use its macros."""
-        if self._pasting and _can_paste(" ".join(self._codes)):
-            raise UnknownInput(
-                f"{self._pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
-            )
-        if self.seen and self._has_own_path:
+        pasting = [name for name, _place, code in self._texts if "##" in code]
+        # Headers of the C library paste names, and their own questions are written whole.
+        own = [code for _name, place, code in self._texts if not place.startswith(_SYSTEM)]
+        if pasting and _can_paste(" ".join(own)):
+            words = "may put __has_include, __FILE__ or the time together with ##; write it whole"
+            raise UnknownInput(f"{pasting[-1]} {words}")
+        if self.seen and any(_OWN_PATH.search(code) for _name, _place, code in self._texts):
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
@@ -226,20 +230,13 @@ def _code(name: str, text: str) -> str:
         raise UnknownInput(f"{name} has a NUL or mixed line ends, which may hide a directive")
     lines = lines.replace("\r", "\n")
     code = _COMMENT.sub(lambda match: _blanked(match, name), _CONTINUED.sub("", lines))
-    if _IN_DIRECTIVE.search(code):
-        raise UnknownInput(
-            f"{name} begins a comment of several lines in a directive; put it before"
-        )
-    if "'" in code and _NUMBER.search(code):
-        raise UnknownInput(f"{name} has a quote in a number, which may hide a comment")
-    code = code.replace("\0", " ")
     for pattern, words in _UNREADABLE:
         if pattern.search(code):
             raise UnknownInput(f"{name} {words}")
     # The compiler puts texts that follow each other together, and the assembler reads them as one.
     if _ASSEMBLING.search(_JOINT.sub("", code)):
         raise UnknownInput(f"{name} may let the assembler read a file")
-    return code
+    return code.replace("\0", " ")
 
 
 def _blanked(match: re.Match[str], name: str) -> str:
@@ -254,13 +251,9 @@ def _blanked(match: re.Match[str], name: str) -> str:
 
 def _can_paste(code: str) -> bool:
     """Return True if words of the code, put together, are one of the names."""
-    words = {word for word in _WORD.findall(code) if any(word in name for name in _BUILT_IN)}
-    words -= {*_BUILT_IN}
-    return (
-        any(map(re.compile(f"(?:{'|'.join(sorted(words))})+").fullmatch, _BUILT_IN))
-        if words
-        else False
-    )
+    words = {word for word in {*_WORD.findall(code)} if any(word in name for name in _BUILT_IN)}
+    pieces = "|".join(words.difference(_BUILT_IN))
+    return any(re.fullmatch(f"({pieces})+", name) for name in _BUILT_IN)
 
 
 def _system_directories() -> list[str]:
