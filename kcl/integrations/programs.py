@@ -87,9 +87,8 @@ def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
         unbuilt = [(name, _unbuilt(header)) for name, header in headers or ()]
         program = _unbuilt(self)
         original(program, options, devices, unbuilt)
-        if program is not self:
-            delattr(self, SERVED)
-            self._prg = program._prg
+        self._prg = program._prg
+        vars(self).pop(SERVED, None)
         return self
 
     hide_from_warnings(compile)
