@@ -32,7 +32,7 @@ _IN_DIRECTIVE = re.compile(
     re.M,
 )
 # The name and the text of a macro, in a text or in a build option.
-_DEFINE = re.compile(rf'(?:#{_BLANK}*define|-D)[ \t\f\v"]*(\w+)(.*)')
+_DEFINE = re.compile(rf'(?:#{_BLANK}*define|[-/]D)[ \t\f\v"]*(\w+)(.*)')
 _NUMBER = re.compile(r"(?<![\w'])\d[\w.]*'\w")
 _NAME = re.compile(r"\"[^\"'\\\n]+\"|<[^>\"'\\\n]+>")
 _QUOTES = re.compile(r"[\"\\]")

@@ -7,7 +7,8 @@ what has changed since its last call. A process without loopy has no baseline an
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
-stored. The baseline has Python's builtins, too, without those that no text depends on.
+stored. The baseline has Python's builtins, too, without those that no text depends on. One that was replaced before kcl
+could attend counts as changed, whosever the other one is.
 """
 
 from __future__ import annotations

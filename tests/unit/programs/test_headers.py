@@ -153,6 +153,7 @@ class TestChanges:
             ("", "__builtin_FILE()", (), True),
             ("#define HERE __FILE__\n", "HERE", (), True),
             ("", "HERE", ("-DHERE=__FILE__",), True),
+            ("", "HERE", ("/DHERE=__FILE__",), True),
             ("#define HERE __FILE__\n", "THERE", ("-DX=1", "-DTHERE=HERE"), True),
             ("#define THERE HERE\n", "THERE", ("", " -DX -D HERE=__FILE__"), True),
             ("#define J(a) HE##a\n#define HERE __FILE__\n", "J(RE)", (), True),
@@ -160,7 +161,7 @@ class TestChanges:
             ("#define NONE 1\n", "NONE __LINE__", ("-DHERE=__FILE__",), False),
         ],
         ids=[
-            *("plain", "path", "function", "macro", "option", "chain", "beside", "pasted"),
+            *("plain", "path", "function", "macro", "option", "slash", "chain", "beside", "pasted"),
             *("in the source", "another"),
         ],
     )
