@@ -68,7 +68,12 @@ def built_silently(program: cl.Program, options: BuildOptions) -> bool:
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:
     """Return the names of the kernels in a built program."""
-    return tuple(filter(None, str(program.get_info(cl.program_info.KERNEL_NAMES) or "").split(";")))
+    try:
+        names = program.get_info(cl.program_info.KERNEL_NAMES) or ""
+    except cl.LogicError:
+        # Intel's answer for a program without a kernel.
+        return ()
+    return tuple(filter(None, str(names).split(";")))
 
 
 def generate_late() -> None:

@@ -97,7 +97,8 @@ def one():
     x = kcl.Array("x", np.int32, 4, "out")
     return kcl.Source(text, entry="one", arguments=[x], global_size=4)
 
-_event, (x,) = one()(cl.CommandQueue(cl.create_some_context(interactive=False)), out_host=True)
+context = cl.create_some_context(interactive=False)
+_event, (x,) = one()(cl.CommandQueue(context), out_host=True)
 assert x.tolist() == [1] * 4 and kcl.stats()["generator"]["misses"] == 1
 print(json.dumps("kcl.frontends.loopy.translation" in sys.modules))
 """
