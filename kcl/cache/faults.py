@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
 import signal
@@ -155,10 +156,10 @@ def is_of_a_handler(error: Exception) -> bool:
     # The function of a `functools.partial`.
     codes = {getattr(getattr(one, "func", one), "__code__", None) for one in handlers}
     for frame, _line in traceback.walk_tb(error.__traceback__):
+        names, star, _keywords, values = inspect.getargvalues(frame)
         # A method has itself before.
-        names = frame.f_code.co_varnames[: frame.f_code.co_argcount][1:3]
-        is_called_so = any(isinstance(frame.f_locals.get(name), FrameType) for name in names)
-        if is_called_so or frame.f_code in codes:
+        arguments = [*map(values.get, names), *values.get(star or "", ())][1:3]
+        if frame.f_code in codes or any(isinstance(value, FrameType) for value in arguments):
             return True
     return False
 

@@ -40,10 +40,14 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASSEMBLING = re.compile(r"\.(?:incbin|include)\b", re.IGNORECASE)
 _ASM = r"asm(?:__)?\b"
 # An escape of a control character, a backslash or an apostrophe: no directive is made of these.
-_PLAIN_ESCAPE = re.compile(r"\\(?:[nrtabfv'\\]|0?[0-3]?[0-7](?![0-7]))")
+_PLAIN_ESCAPE = re.compile(
+    r"\\(?:[nrtabfv'\\]|0?[0-3]?[0-7](?![0-7])|x0*[01]?[\da-fA-F](?![\da-fA-F]))"
+)
 # A word of the assembler that may be a directive, or the begin of one. None are: numbers, the words of PTX for types, and
-# a dot before a blank or a sign that no directive begins with.
-_DIRECTIVE = re.compile(r"(?<!\w)\.(?![\d\s.*,;:!?)]|reg|pred|[busf]\d)")
+# a dot behind what ends an operand, or before a blank or a sign that no directive begins with.
+_DIRECTIVE = re.compile(r"(?<![\w\])])\.(?![\d\s.*,;:!?)]|reg|pred|[busf]\d)")
+# Names of macros that `_WORD` does not read.
+_OTHER_NAMES = r"[^\x00-\x7f]|\$|\\[uU]"
 # Each pattern begins with a fixed text: such a pattern is found quickly in a text of 100 kB.
 _UNREADABLE = (
     (
@@ -132,6 +136,8 @@ class _Scan:
         # The name and the code of the options, the source, then the headers; and these without those of the system.
         self._texts = [("a build option", options)]
         self._own = [*self._texts]
+        # The folders of the headers that only the system's directories have.
+        self._system = set[str]()
         self._scan("the source", "", source)
         self._close()
 
@@ -142,7 +148,7 @@ class _Scan:
         """
         code = _code(name, text)
         self._texts.append((name, code))
-        self._own += [] if place.startswith(_SYSTEM) else [(name, code)]
+        self._own += [] if place in self._system else [(name, code)]
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -165,10 +171,11 @@ class _Scan:
                 f"{pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
             )
         # The assembler may read a file by a directive. Macros put its text together across files, so each piece counts.
-        has_asm = made or any(_has(_ASM, code) for _name, code in self._texts)
-        for name, code in self._own if has_asm else ():
+        has_asm = any(_has(_ASM, code) for _name, code in self._texts)
+        maker = "" if has_asm else f", if {pasting} puts asm together with ##"
+        for name, code in self._own if has_asm or made else ():
             if written := _directive(code):
-                raise UnknownInput(f"{name} may let the assembler read a file, by {written}")
+                raise UnknownInput(f"{name} may let the assembler read a file, by {written}{maker}")
         if self.seen and self._has_own_path(pasting != ""):
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
@@ -179,6 +186,8 @@ class _Scan:
         in_options, in_source, *in_headers = (_has(_OWN_PATH, code) for code in codes)
         if not (in_options or in_source):
             return any(in_headers)
+        if any(_has(_OTHER_NAMES, code) for code in codes):
+            return True
         names, known = _OWN_PATHS, frozenset[str]()
         macros = _DEFINE.findall("\n".join(codes[:2]))
         while names != known:
@@ -198,7 +207,9 @@ class _Scan:
         paths = (
             [path] if path else [os.path.join(folder, header) for folder in _system_directories()]
         )
+        is_system = path is None or (place in self._system and path.startswith(place))
         for existing in filter(self._is_there, paths):
+            self._system |= {os.path.dirname(existing)} if is_system else set()
             self._read(existing, header, name)
 
     def _read(self, path: str, header: str, where: str) -> None:

@@ -24,7 +24,7 @@ ROOMS = {
     "cache": 15700,
     "generate": 9880,
     "frontends": 47600,
-    "programs": 9500,
+    "programs": 9600,
     "drivers": 15169,
     "bundle": 4778,
     "remote": 9130,

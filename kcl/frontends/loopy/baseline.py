@@ -172,12 +172,26 @@ def told() -> list[Parts]:
     ]
 
 
-def is_loaded_by_python(thing: Any) -> bool:
-    """Return True unless a loader of the program made the code of a module."""
-    spec = thing.__spec__ if type(thing) is ModuleType else None
-    kind: Any = type(getattr(spec, "loader", None))
+def is_loaded_by_python(thing: Any, from_package: bool = False) -> bool:
+    """Return True unless a loader of the program made the code of a module; `from_package`: or took a file elsewhere."""
+    if type(thing) is not ModuleType:
+        return True
+    loader: Any = getattr(thing.__spec__, "loader", None)
+    kind: Any = loader if isinstance(loader, type) else type(loader)
+    # The program may have set a method of Python's loader.
+    own = [
+        name
+        for name in getattr(loader, "__dict__", {})
+        if loader is not kind and hasattr(kind, name)
+    ]
+    if any(callable(getattr(loader, name)) for name in own):
+        return False
+    package, file = thing.__name__.partition(".")[0], getattr(thing, "__file__", None)
+    folders = getattr(sys.modules.get(package), "__path__", None)
+    if from_package and file and folders and not file.startswith(tuple(folders)):
+        return False
     # An application that PyInstaller made has a loader of its own, for kcl too.
-    return kind in (type, type(__spec__.loader)) or is_theirs(str(kind.__module__))
+    return kind is type(__spec__.loader) or is_theirs(str(kind.__module__))
 
 
 @functools.cache

@@ -207,7 +207,7 @@ def _take() -> None:
     for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
         # A program, or its import hook, put these there. What was in their place is not known.
         names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-        names += [] if baseline.is_loaded_by_python(holder.thing) else [_LOADER]
+        names += [] if baseline.is_loaded_by_python(holder.thing, True) else [_LOADER]
         holder.held |= dict.fromkeys(names, _UNKNOWN)
         if names or isinstance(holder, Builtins):
             _compare([holder])
@@ -271,25 +271,30 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
         kinds[0] is kinds[1] in TEXTS and TEXTS[kinds[0]](before) == TEXTS[kinds[0]](now)
     ):
         return False
-    functions = _function(now), _function(before)
+    functions = _method(now), _method(before)
     below = [*map(unwrap, functions)]
     is_kcls = any(map(is_of_kcl, functions))
     return not is_kcls or (below[0] is not below[1] and not any(map(is_of_kcl, below)))
 
 
-def _function(value: Any) -> Any:
-    """Return the function behind a method or property, or in an object of functools; any other value unchanged."""
+def _method(value: Any) -> Any:
+    """Return the function behind a method or property; any other value unchanged."""
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
+    return value.fget if isinstance(value, property) else value
+
+
+def _function(value: Any) -> Any:
+    """Return the function behind a method or property, or in an object of functools; any other value unchanged."""
     if type(value).__module__ == "functools":
         return getattr(value, "func", getattr(value, "__wrapped__", value))
-    return value.fget if isinstance(value, property) else value
+    return _method(value)
 
 
 def _is_own(value: Any) -> bool:
     """Return True unless a value calls code that belongs neither to the generators, nor their requirements, nor Python.
 
-    A class, or another callable object, passes unless its class is the user's.
+    A class passes unless it is the user's. So does an object that is not called; a mock of Python's is.
     """
     function = _function(value)
     if function is not value:
@@ -299,16 +304,24 @@ def _is_own(value: Any) -> bool:
         below = getattr(function, "__wrapped__", None)
         module = str(function.__globals__.get("__name__", ""))
         return _has_own_code(module, function.__code__.co_filename) and _is_own(below)
-    kind = function if isinstance(function, type) else type(function)
-    return baseline.is_theirs(str(kind.__module__))
+    is_class = isinstance(function, type)
+    module = str((function if is_class else type(function)).__module__)
+    if is_class or not callable(function):
+        return baseline.is_theirs(module)
+    # "nanobind", the word of C code for its functions, is no module.
+    is_absent = distributions.owner(module).kind == distributions.ABSENT
+    return is_absent or (_is_of_owner(module) and top_of(module) != "unittest")
 
 
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
     # A file such as "<string>": the generator has made the function from a text.
     if not module or is_generators(module):
-        path = os.path.join(distributions.ARCHIVE, file)
-        return file[:1] == "<" or loaded(module, "__file__") in (path, f"{path}c")
+        path, own = os.path.join(distributions.ARCHIVE, file), str(loaded(module, "__file__"))
+        # Compiled files that were moved, or are in an archive, have the path of before below the package.
+        below = own[own.rfind(f"{os.sep}{top_of(module)}{os.sep}") :]
+        is_moved = own.endswith(".pyc") and f"{path}c".endswith(below)
+        return file[:1] == "<" or own in (path, f"{path}c") or is_moved
     return _is_of_owner(module)
 
 
@@ -342,6 +355,10 @@ def refuse() -> None:
     if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
     for holder, name in changes:
+        if name is _LOADER:
+            raise UnknownInput(
+                f"the code of module {holder} is not that of its package's file: nothing is stored"
+            )
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )

@@ -181,6 +181,8 @@ def is_replaced(method: str) -> bool:
     if unit is None:
         return False
     execution = sys.modules.get(_EXECUTION)
-    launch = unwrap(execution.PyOpenCLExecutor.__call__) if execution else None
+    # Another thread may be importing the module.
+    executor = getattr(execution, "PyOpenCLExecutor", None)
+    launch = unwrap(executor.__call__) if executor else None
     is_theirs = launch is None or getattr(launch, "__globals__", None) is vars(execution)
     return not (is_theirs and is_own(f"TranslationUnit.{method}", vars(unit).get(method)))

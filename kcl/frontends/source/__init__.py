@@ -234,7 +234,7 @@ class Source:
             "path",
             *(("global_size", "local_size") if "arguments" in changed else ()),
         )
-        same = {name: getattr(self, name) for name in self.__slots__ if name not in other}
+        same = {name: getattr(self, name) for name in Source.__slots__ if name not in other}
         source = Source(self.code, entry=entry, **(same | changed))
         source.path = self.path
         return source

@@ -143,7 +143,11 @@ class TestFaults:
             layer(directories[0]).publish(KEY.digest, ENTRY)
 
     @pytest.mark.parametrize(
-        "form", ["function", "method", "any", "replaced", "deleted", "keywords", "partial"]
+        "form",
+        [
+            *("function", "method", "any", "replaced", "deleted", "keywords", "partial"),
+            *("object", "replaced any"),
+        ],
     )
     def test_of_a_handler(self, tmp_path, form):
         """What a handler of a signal raises is the program's, such as a time-out, and no fault of a store."""
@@ -158,11 +162,18 @@ class TestFaults:
             def any(*_given, words="the program's"):
                 raise TimeoutError(words)
 
+            def __call__(self, *_given):
+                raise TimeoutError("the program's")
+
             def deleted(self, number, frame):
                 del number, frame
                 raise TimeoutError("the program's")
 
         def replaced(_number, _frame):
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            raise TimeoutError("the program's")
+
+        def replaced_any(*_given):
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
             raise TimeoutError("the program's")
 
@@ -177,6 +188,8 @@ class TestFaults:
             "replaced": replaced,
             "deleted": alarm.deleted,
             "keywords": keywords,
+            "object": alarm,
+            "replaced any": replaced_any,
             "partial": functools.partial(functools.partial(alarm.deleted)),
         }[form]
         before = signal.signal(signal.SIGUSR1, handler)

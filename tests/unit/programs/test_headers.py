@@ -157,12 +157,14 @@ class TestChanges:
             ("#define HERE __FILE__\n", "THERE", ("-DX=1", "-DTHERE=HERE"), True),
             ("#define THERE HERE\n", "THERE", ("", " -DX -D HERE=__FILE__"), True),
             ("#define J(a) HE##a\n#define HERE __FILE__\n", "J(RE)", (), True),
+            ("#define $H __FILE__\n", "$H", (), True),
+            ("#define \u00e4H __FILE__\n", "\u00e4H", (), True),
             ("#define HERE __FILE__\nkernel void f() { HERE; }\n", "", (), False),
             ("#define NONE 1\n", "NONE __LINE__", ("-DHERE=__FILE__",), False),
         ],
         ids=[
             *("plain", "path", "function", "macro", "option", "slash", "chain", "beside", "pasted"),
-            *("in the source", "another"),
+            *("dollar", "letter", "in the source", "another"),
         ],
     )
     def test_place(self, tree, source, text, flags, counts):
@@ -234,6 +236,9 @@ class TestAbsent:
         assert names(self.SOURCE, root / "one") == ["header a.h"] * 2
         with pytest.raises(UnknownInput, match=r"b\.h may let the assembler"):
             names(self.SOURCE + '#include "b.h"', root / "one")
+        tree(system_mine__b_h='#define DOT "."')
+        with pytest.raises(UnknownInput, match=r"b\.h may let the assembler"):
+            names(self.SOURCE + '#include "b.h"', root / "system_mine")
 
     def test_system_pastes(self, tree, monkeypatch):
         """The C library pastes names in its headers, and is not refused for it; another header is."""
@@ -347,6 +352,7 @@ class TestUnknown:
                 for beside in (
                     r'printf("x: %d...\n", x)',
                     r'printf("(%d).\n", x)',
+                    r'printf("\x1b[31mp[%d].x\x1b[0m", x)',
                     'printf("%.*f", 3, x)',
                     r"c[0] = '\0'",
                     r"c[0] = '\x2e'",

@@ -574,6 +574,34 @@ class TestAsImported:
         code = SLOW + textwrap.dedent(self.CODE) + textwrap.dedent(code)
         assert child.json(code) == [1, 3, 2, True, 1]
 
+    def test_partial_of_a_recording_function(self, child):
+        """An object of functools over one of kcl's functions is the program's change."""
+        code = """
+            import functools, importlib, json, kcl
+            kcl.install()
+            lp = importlib.import_module("loopy")
+            lp.split_iname = functools.partial(lp.split_iname, inner_tag="unr")
+            from kcl.frontends.loopy import insides
+            print(json.dumps([*insides.now()]))
+            """
+        assert child.json(code) == [["loopy", "split_iname"]]
+
+    def test_moved_compiled_files(self, child):
+        """Compiled files have the paths of before; as their own code they change nothing."""
+        code = """
+            import json, os, shutil, sys, zipfile, pymbolic
+            with zipfile.PyZipFile("all.zip", "w") as archive:
+                archive.writepy(os.path.dirname(pymbolic.__file__))
+            for name in [name for name in sys.modules if name.partition(".")[0] == "pymbolic"]:
+                del sys.modules[name]
+            sys.path.insert(0, "all.zip")
+            import pymbolic.parser, kcl.loopy
+            from kcl.frontends.loopy import insides
+            assert pymbolic.parser.__file__.endswith(".pyc")
+            print(json.dumps([*insides.now()]))
+            """
+        assert child.json(code) == []
+
 
 class TestOriginal:
     def test_what_the_import_gave(self, monkeypatch):
@@ -611,6 +639,8 @@ class TestOriginal:
             ("module.parse = contextlib.contextmanager(mine)", "parse"),
             ("module.Parser.kept = functools.cached_property(mine)", "kept"),
             ("module.Parser.kept = Mine()", "kept"),
+            ("module.parse = mock.Mock(side_effect=mine)", "parse"),
+            ("self.get_code = mine", "the code of its file"),
             ("Loader.__module__ = '__main__'", "the code of its file"),
         ],
     )
@@ -619,6 +649,7 @@ class TestOriginal:
         code = """
             import contextlib, functools, json, sys
             from importlib.machinery import PathFinder, SourceFileLoader
+            from unittest import mock
             FIRST
             def mine(*_): return 1
             class Mine: pass

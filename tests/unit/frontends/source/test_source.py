@@ -45,9 +45,15 @@ class TestDeclarations:
         class Named(kcl.Source):
             pass
 
-        one = Named("kernel void f() {} kernel void g() {}", entry="f", arguments=[], global_size=1)
-        one.note = "mine"
-        assert one.kernel("g").entry == "g"
+        class Slotted(kcl.Source):
+            __slots__ = ("note",)
+
+        text = "kernel void f() {} kernel void g() {}"
+        for kind in (Named, Slotted):
+            one = kind(text, entry="f", arguments=[], global_size=1, build_options=["-DN=4"])
+            one.note = "mine"
+            other = one.kernel("g")
+            assert (other.entry, other.build_options) == ("g", one.build_options)
 
     @pytest.mark.parametrize(
         "text",
