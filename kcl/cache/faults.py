@@ -157,8 +157,9 @@ def is_of_a_handler(error: Exception) -> bool:
     codes = {getattr(getattr(one, "func", one), "__code__", None) for one in handlers}
     for frame, _line in traceback.walk_tb(error.__traceback__):
         names, star, _keywords, values = inspect.getargvalues(frame)
+        given = values.get(star or "")
         # A method has itself before.
-        arguments = [*map(values.get, names), *values.get(star or "", ())][1:3]
+        arguments = [*map(values.get, names), *(given if type(given) is tuple else ())][1:3]
         if frame.f_code in codes or any(isinstance(value, FrameType) for value in arguments):
             return True
     return False

@@ -136,8 +136,6 @@ class _Scan:
         # The name and the code of the options, the source, then the headers; and these without those of the system.
         self._texts = [("a build option", options)]
         self._own = [*self._texts]
-        # The folders of the headers that only the system's directories have.
-        self._system = set[str]()
         self._scan("the source", "", source)
         self._close()
 
@@ -148,7 +146,8 @@ class _Scan:
         """
         code = _code(name, text)
         self._texts.append((name, code))
-        self._own += [] if place in self._system else [(name, code)]
+        is_system = f"{place}{os.sep}".startswith(tuple(f"{one}{os.sep}" for one in _SYSTEM))
+        self._own += [] if is_system else [(name, code)]
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -207,9 +206,7 @@ class _Scan:
         paths = (
             [path] if path else [os.path.join(folder, header) for folder in _system_directories()]
         )
-        is_system = path is None or (place in self._system and path.startswith(place))
         for existing in filter(self._is_there, paths):
-            self._system |= {os.path.dirname(existing)} if is_system else set()
             self._read(existing, header, name)
 
     def _read(self, path: str, header: str, where: str) -> None:

@@ -21,7 +21,7 @@ ROOMS = {
     "base": 12680,
     "launch": 10030,
     "foreign": 4559,
-    "cache": 15700,
+    "cache": 15720,
     "generate": 9880,
     "frontends": 47600,
     "programs": 9600,

@@ -8,9 +8,11 @@ change in place.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import ExtensionFileLoader
 from itertools import compress, count
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -21,7 +23,7 @@ from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo, mro_of, names_of
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import Contents, items
-from kcl.generate import distributions
+from kcl.generate import distributions, top_of
 
 # The attributes of a function or a class whose changes the audit hook notes.
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")
@@ -186,12 +188,19 @@ def is_loaded_by_python(thing: Any, from_package: bool = False) -> bool:
     ]
     if any(callable(getattr(loader, name)) for name in own):
         return False
-    package, file = thing.__name__.partition(".")[0], getattr(thing, "__file__", None)
-    folders = getattr(sys.modules.get(package), "__path__", None)
-    if from_package and file and folders and not file.startswith(tuple(folders)):
-        return False
+    file = thing.__dict__.get("__file__")
+    above = getattr(sys.modules.get(top_of(thing.__name__)), "__file__", None)
+    # The library of C code of an editable install may lie elsewhere.
+    if from_package and file and above and not isinstance(loader, ExtensionFileLoader):
+        paths = os.path.dirname(file), os.path.dirname(above)
+        if not (_is_below(*paths) or _is_below(*map(os.path.realpath, paths))):
+            return False
     # An application that PyInstaller made has a loader of its own, for kcl too.
     return kind is type(__spec__.loader) or is_theirs(str(kind.__module__))
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + os.sep)
 
 
 @functools.cache

@@ -308,9 +308,9 @@ def _is_own(value: Any) -> bool:
     module = str((function if is_class else type(function)).__module__)
     if is_class or not callable(function):
         return baseline.is_theirs(module)
-    # "nanobind", the word of C code for its functions, is no module.
-    is_absent = distributions.owner(module).kind == distributions.ABSENT
-    return is_absent or (_is_of_owner(module) and top_of(module) != "unittest")
+    # "nanobind", the word of C code for its functions, is no module here.
+    is_named = module in sys.modules
+    return not is_named or (_is_of_owner(module) and top_of(module) != "unittest")
 
 
 @functools.cache
@@ -319,8 +319,9 @@ def _has_own_code(module: str, file: str) -> bool:
     if not module or is_generators(module):
         path, own = os.path.join(distributions.ARCHIVE, file), str(loaded(module, "__file__"))
         # Compiled files that were moved, or are in an archive, have the path of before below the package.
-        below = own[own.rfind(f"{os.sep}{top_of(module)}{os.sep}") :]
-        is_moved = own.endswith(".pyc") and f"{path}c".endswith(below)
+        below = own.rpartition(f"{os.sep}{top_of(module)}{os.sep}")[1:]
+        is_moved = own.endswith(".pyc") and f"{os.sep}{path}c".endswith("".join(below))
+        is_moved = is_moved and bool(below[0])
         return file[:1] == "<" or own in (path, f"{path}c") or is_moved
     return _is_of_owner(module)
 

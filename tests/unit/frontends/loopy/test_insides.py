@@ -586,6 +586,16 @@ class TestAsImported:
             """
         assert child.json(code) == [["loopy", "split_iname"]]
 
+    def test_word_of_c_code(self, child):
+        """A folder with the name that C code gives as the module of its functions changes nothing."""
+        (child.directory / "nanobind").mkdir()
+        code = """
+            import json, loopy, kcl.loopy
+            from kcl.frontends.loopy import insides
+            print(json.dumps([*insides.now()]))
+            """
+        assert child.json(code) == []
+
     def test_moved_compiled_files(self, child):
         """Compiled files have the paths of before; as their own code they change nothing."""
         code = """
@@ -641,6 +651,8 @@ class TestOriginal:
             ("module.Parser.kept = Mine()", "kept"),
             ("module.parse = mock.Mock(side_effect=mine)", "parse"),
             ("self.get_code = mine", "the code of its file"),
+            ("module.__file__ = '/elsewhere' + module.__file__", "the code of its file"),
+            ("sys.modules['pymbolic'].__file__ = '/elsewhere/__init__.py'", "the code of its file"),
             ("Loader.__module__ = '__main__'", "the code of its file"),
         ],
     )
@@ -732,7 +744,8 @@ for function in vars(pytools).values():
     # What the import of a module of the generators fills in another module is the import's own.
     "filled by an import": (
         "",
-        "insides.now(); import cgen; cgen.__path__ = sys.argv[1:]; import cgen.filler",
+        "insides.now(); import cgen; cgen.__path__ = sys.argv[1:]; cgen.__file__ = sys.argv[1] + '/__init__.py'; "
+        "import cgen.filler",
         *("cgen.filler.c.filled = 7", {"filled"}),
     ),
 }
