@@ -358,7 +358,7 @@ def refuse() -> None:
     for holder, name in changes:
         if name is _LOADER:
             raise UnknownInput(
-                f"the code of module {holder} is not that of its package's file: nothing is stored"
+                f"the code of module {holder} was changed by a loader or a path of the program: nothing is stored"
             )
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
