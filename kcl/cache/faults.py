@@ -154,7 +154,7 @@ def is_of_a_handler(error: Exception) -> bool:
     """Return True if an error rose in a handler of a signal: a present one, or a function that got a number and a frame."""
     handlers = map(signal.getsignal, signal.valid_signals())
     # The function of a `functools.partial`.
-    codes = {getattr(getattr(one, "func", one), "__code__", None) for one in handlers}
+    codes = {getattr(getattr(call, "func", call), "__code__", None) for call in handlers}
     for frame, _line in traceback.walk_tb(error.__traceback__):
         names, star, _keywords, values = inspect.getargvalues(frame)
         given = values.get(star or "")

@@ -133,9 +133,8 @@ class _Scan:
         self._numbers: dict[tuple[int, int], int] = {}
         # One option a line. An apostrophe opens no text here.
         options = "\n".join(flags).replace(" -D", "\n-D").replace("'", " ")
-        # The name and the code of the options, the source, then the headers; and these without those of the system.
-        self._texts = [("a build option", options)]
-        self._own = [*self._texts]
+        # The options, the source, then the headers: (name, code, whether it is a header of the system).
+        self._texts = [("a build option", options, False)]
         self._scan("the source", "", source)
         self._close()
 
@@ -145,9 +144,8 @@ class _Scan:
         `place` is the directory of a header, in which `#include "..."` looks first; empty for the source.
         """
         code = _code(name, text)
-        self._texts.append((name, code))
-        is_system = f"{place}{os.sep}".startswith(tuple(f"{one}{os.sep}" for one in _SYSTEM))
-        self._own += [] if is_system else [(name, code)]
+        is_system = f"{place}{os.sep}".startswith(tuple(f"{folder}{os.sep}" for folder in _SYSTEM))
+        self._texts.append((name, code, is_system))
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
             written = _NAME.match(rest)
@@ -163,16 +161,17 @@ class _Scan:
 
     def _close(self) -> None:
         """Judge all texts together: one may paste the words of another, or use its macros."""
-        pasting = next((name for name, code in self._texts if _has("##", code)), "")
-        made = _pasted(frozenset().union(*[_pieces(code) for _name, code in self._own if pasting]))
+        own = [(name, code) for name, code, is_system in self._texts if not is_system]
+        pasting = next((name for name, code, _is_system in self._texts if _has("##", code)), "")
+        made = _pasted(frozenset().union(*[_pieces(code) for _name, code in own if pasting]))
         if not made.issubset(_ASMS):
             raise UnknownInput(
                 f"{pasting} may put __has_include, __FILE__ or the time together with ##; write it whole"
             )
         # The assembler may read a file by a directive. Macros put its text together across files, so each piece counts.
-        has_asm = any(_has(_ASM, code) for _name, code in self._texts)
+        has_asm = any(_has(_ASM, code) for _name, code, _is_system in self._texts)
         maker = "" if has_asm else f", if {pasting} puts asm together with ##"
-        for name, code in self._own if has_asm or made else ():
+        for name, code in own if has_asm or made else ():
             if written := _directive(code):
                 raise UnknownInput(f"{name} may let the assembler read a file, by {written}{maker}")
         if self.seen and self._has_own_path(pasting != ""):
@@ -181,7 +180,7 @@ class _Scan:
 
     def _has_own_path(self, is_pasting: bool) -> bool:
         """Return True if a header may use its own path, by a macro of the options or the source too."""
-        codes = [code for _name, code in self._texts]
+        codes = [code for _name, code, _is_system in self._texts]
         in_options, in_source, *in_headers = (_has(_OWN_PATH, code) for code in codes)
         if not (in_options or in_source):
             return any(in_headers)

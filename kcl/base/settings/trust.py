@@ -129,7 +129,11 @@ def read(
             raise OSError(
                 errno.EFBIG, f"its {status.st_size} bytes are above the limit of {LARGEST}", path
             )
-        return os.read(descriptor, min(most, status.st_size)), status
+        length, blob = min(most, status.st_size), b""
+        # One call may read a part only.
+        while piece := os.read(descriptor, length - len(blob)):
+            blob += piece
+        return blob, status
     finally:
         os.close(descriptor)
 

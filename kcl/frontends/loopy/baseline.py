@@ -174,29 +174,33 @@ def told() -> list[Parts]:
     ]
 
 
-def is_loaded_by_python(thing: Any, from_package: bool = False) -> bool:
-    """Return True unless a loader of the program made the code of a module; `from_package`: or took a file elsewhere."""
+def is_loaded_by_python(thing: Any) -> bool:
+    """Return True unless a loader of the program made the code of a module."""
     if type(thing) is not ModuleType:
         return True
     loader: Any = getattr(thing.__spec__, "loader", None)
-    kind: Any = loader if isinstance(loader, type) else type(loader)
+    is_class = isinstance(loader, type)
+    kind: Any = loader if is_class else type(loader)
     # The program may have set a method of Python's loader.
-    own = [
-        name
-        for name in getattr(loader, "__dict__", {})
-        if loader is not kind and hasattr(kind, name)
-    ]
-    if any(callable(getattr(loader, name)) for name in own):
+    own = {} if is_class else getattr(loader, "__dict__", {})
+    if any(callable(value) and hasattr(kind, name) for name, value in own.items()):
         return False
+    # An application that PyInstaller made has a loader of its own, for kcl too.
+    return kind is type(__spec__.loader) or is_theirs(str(kind.__module__))
+
+
+def is_in_its_package(thing: Any) -> bool:
+    """Return True unless a module was loaded from a file that does not lie below its top-level package."""
+    if type(thing) is not ModuleType:
+        return True
     file = thing.__dict__.get("__file__")
     above = getattr(sys.modules.get(top_of(thing.__name__)), "__file__", None)
     # The library of C code of an editable install may lie elsewhere.
-    if from_package and file and above and not isinstance(loader, ExtensionFileLoader):
-        paths = os.path.dirname(file), os.path.dirname(above)
-        if not (_is_below(*paths) or _is_below(*map(os.path.realpath, paths))):
-            return False
-    # An application that PyInstaller made has a loader of its own, for kcl too.
-    return kind is type(__spec__.loader) or is_theirs(str(kind.__module__))
+    loader = getattr(thing.__spec__, "loader", None)
+    if not file or not above or isinstance(loader, ExtensionFileLoader):
+        return True
+    paths = os.path.dirname(file), os.path.dirname(above)
+    return _is_below(*paths) or _is_below(*map(os.path.realpath, paths))
 
 
 def _is_below(path: str, root: str) -> bool:

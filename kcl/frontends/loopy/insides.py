@@ -61,13 +61,14 @@ _MEMOS = {"fields", "CACHING_ENABLED", FACED}
 _DISK = "pytools.persistent_dict"
 # Builtins by which a program talks to somebody. It may replace them, and no text depends on them.
 _TALKING = frozenset({"print", "input", "breakpoint", "__import__"})
-# Builtins of another name or module, and the classes of the others that can be called.
-_ALIASES, _KINDS = (
-    frozenset({"EnvironmentError", "IOError", "WindowsError", "__loader__"}),
-    {type, type(len)},
-)
-# A thread in one of these modules is on its way into a generator. In the last one it waits for the others.
-_WAYS, _WAITING = frozenset({"kcl.cache.lookup", "kcl.frontends.loopy.face"}), "kcl.foreign"
+# Builtins of another name or module.
+_ALIASES = frozenset({"EnvironmentError", "IOError", "WindowsError", "__loader__"})
+# The classes of the other builtins that can be called.
+_KINDS = {type, type(len)}
+# A thread in one of these modules is on its way into a generator.
+_WAYS = frozenset({"kcl.cache.lookup", "kcl.frontends.loopy.face"})
+# A thread in this module waits for the others.
+_WAITING = "kcl.foreign"
 
 # (name of a holder, name in it) -> present value
 Changes = Mapping[tuple[str, Any], Any]
@@ -207,7 +208,8 @@ def _take() -> None:
     for holder in [holder for holder in new if not isinstance(holder.thing, _TABLES)]:
         # A program, or its import hook, put these there. What was in their place is not known.
         names = [name for name, value in baseline.changeable(holder) if not _is_own(value)]
-        names += [] if baseline.is_loaded_by_python(holder.thing, True) else [_LOADER]
+        is_loaded = baseline.is_loaded_by_python(holder.thing)
+        names += [] if is_loaded and baseline.is_in_its_package(holder.thing) else [_LOADER]
         holder.held |= dict.fromkeys(names, _UNKNOWN)
         if names or isinstance(holder, Builtins):
             _compare([holder])
@@ -319,10 +321,9 @@ def _has_own_code(module: str, file: str) -> bool:
     if not module or is_generators(module):
         path, own = os.path.join(distributions.ARCHIVE, file), str(loaded(module, "__file__"))
         # Compiled files that were moved, or are in an archive, have the path of before below the package.
-        below = own.rpartition(f"{os.sep}{top_of(module)}{os.sep}")[1:]
-        is_moved = own.endswith(".pyc") and f"{os.sep}{path}c".endswith("".join(below))
-        is_moved = is_moved and bool(below[0])
-        return file[:1] == "<" or own in (path, f"{path}c") or is_moved
+        _above, package, below = own.rpartition(f"{os.sep}{top_of(module)}{os.sep}")
+        is_moved = package and own.endswith(".pyc") and f"{os.sep}{path}c".endswith(package + below)
+        return file[:1] == "<" or own in (path, f"{path}c") or bool(is_moved)
     return _is_of_owner(module)
 
 

@@ -17,6 +17,7 @@ def module(monkeypatch):
     found = types.ModuleType("taken")
     exec("NUMBER, TABLE, NAMES = 1, {'a': 1}, ['b']\ndef get(x=1): pass", vars(found))
     monkeypatch.setitem(baseline.state().taken, "taken", [])
+    baseline.hear()
     return found
 
 
